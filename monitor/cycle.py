@@ -260,7 +260,7 @@ class MonitorCycle:
         cause: InquiryResult,
         opened_at: float,
     ) -> RequestResult:
-        """Request a rebalance for a late datastream, unless its cause is one that placement cannot help."""
+        """Request a rebalance for a late datastream, unless placement cannot help against its cause."""
         found = cause.diagnosis
         if found is not None and not found.placement_can_help:
             return RequestResult(RequestOutcome.NOT_NOW, "")  # react at once if the cause changes

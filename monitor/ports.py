@@ -92,7 +92,8 @@ class Service(Protocol):
         ...
 
     def evidence(self, subject: ObjectiveSubject) -> Evidence:
-        """Return what instances report about the lanes of a datastream, and which instances did not respond.
+        """Return the instances' reports about the lanes of a datastream, and the instances that did not
+        respond.
 
         Raises Unreachable, HeadraceError.
         """

@@ -44,7 +44,7 @@ class Principal:
 
 
 class Action(StrEnum):
-    """Actions that need permission. Each role permits some of them."""
+    """Actions that need permission. Each role permits a part of the actions."""
 
     HEALTH = "read the health"
     METRICS = "read the metrics"

@@ -152,7 +152,7 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
 
 @router.get("/datastream")
 def list_all(services: ServicesDep, reads: ReadsDep, request: Request) -> dict[str, Any]:
-    """List all datastreams or one page of them, or run a Rest.li finder."""
+    """List all datastreams or one page, or run a Rest.li finder."""
     query = request.query_params
     if "q" in query:
         found = _found(query["q"], reads, request)
@@ -174,7 +174,7 @@ def _all(reads: Reads) -> list[Datastream | DamagedDefinition]:
 
 
 def _found(finder: str, reads: Reads, request: Request) -> list[Datastream | DamagedDefinition]:
-    """Return the datastreams for Brooklin's finder: those that share tasks with the one in the query."""
+    """Return the datastreams that share tasks with the datastream in the query, for Brooklin's finder."""
     if finder != _FINDER:
         raise unknown("GET", finder, _target(request))
     name = request.query_params.get("datastreamName")

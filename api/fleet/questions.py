@@ -164,7 +164,7 @@ class FleetQuery:
 
 @dataclass(frozen=True, slots=True)
 class InstanceResponse(Generic[_T]):
-    """Response of one instance to a query. `value` is None if there was none; `reason` then says why."""
+    """Response of one instance to a query. `value` is None without a response; `reason` is the cause."""
 
     instance: InstanceName
     state: AnswerState

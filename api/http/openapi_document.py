@@ -75,7 +75,7 @@ SERVERS: Final = [{"url": "/", "description": "The instance that serves this doc
 
 
 class DocumentedApi(FastAPI):
-    """The web application, which adds request ids to responses and documents all of them, including
+    """The web application, which adds request ids to responses and documents all responses, including
     errors."""
 
     def build_middleware_stack(self) -> ASGIApp:

@@ -52,7 +52,7 @@ class BudgetCostAnswer(BudgetCost, RecordAnswer):
 
 @dataclass(frozen=True)
 class DeliveryCostAnswer(DeliveryCost, RecordAnswer):
-    """Number of records that arrived during an incident, and of those that missed one objective."""
+    """Number of records that arrived during an incident, and how many missed one objective."""
 
     DESCRIPTIONS: ClassVar = {
         "records": "Number of records that arrived.",

@@ -197,7 +197,7 @@ async def movements(
 def put_together(
     datastreams: Sequence[Datastream], plan: Plan, topics: Iterable[TopicMovement], is_complete: bool
 ) -> FleetMovement:
-    """Combine the partition states of topics from all instances into those of datastreams."""
+    """Combine the partition states of topics from all instances into the partition states of datastreams."""
     by_group: dict[GroupName, list[TopicMovement]] = defaultdict(list)
     for topic in topics:
         by_group[topic.group].append(topic)

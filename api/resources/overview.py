@@ -323,7 +323,7 @@ def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int
 
 
 def _unreadable(name: DatastreamName, problem: str) -> DatastreamGlance:
-    """Return the overview of a damaged definition of which this instance has read no valid version."""
+    """Return the overview of a damaged definition if this instance has never read a valid version."""
     empty = dict.fromkeys(DatastreamGlance.model_fields)
     known = {
         "name": name,

@@ -56,7 +56,7 @@ class PlannedStepAnswer(AnswerModel):
 
 
 class PairForkAnswer(AnswerModel):
-    """Failover without a failback so far. Nothing is copied between the clusters until the failback."""
+    """Failover without a failback so far. Copying between the clusters resumes with the failback."""
 
     cluster: str
     """The lost cluster."""

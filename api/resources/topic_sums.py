@@ -111,7 +111,7 @@ class TopicSums:
 
 
 def _older(age_ms: int | None, other_ms: int | None) -> int | None:
-    """Return the greater of two ages, of which one may be unknown; None if both are unknown."""
+    """Return the greater of two ages. If one is unknown, return the other; None if both are."""
     if age_ms is None or other_ms is None:
         return other_ms if age_ms is None else age_ms
     return max(age_ms, other_ms)

@@ -118,8 +118,7 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
 
 
 def newest_of(hours: Collection[Rates]) -> Rates:
-    """Return each partition's load in the newest hour in which it is known. `hours`: float64[n, 2] each,
-    newest first."""
+    """Return the latest known load of each partition. `hours`: float64[n, 2] each, newest first."""
     found = np.full_like(next(iter(hours), np.empty((0, 2))), np.nan)
     for rates in hours:
         found = np.where(np.isnan(found[:, :1]), rates, found)

@@ -138,8 +138,8 @@ def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
 
 
 def _levels(series: Values, before: Values) -> tuple[Values, Values]:
-    """Return, for each hour, the ratio of recent loads to those of each earlier week: daily levels and weekly
-    trends.
+    """Return the ratio of recent loads to the loads of each earlier week, for each hour: daily levels and
+    weekly trends.
 
     An unknown ratio is 1. `before`: float64[weeks, hours], the same hour in these weeks, without outages.
     """

@@ -296,7 +296,7 @@ class _Program:
         return False
 
     def _fix(self, index: int) -> dict[int, int]:
-        """Use a column for one task, without partitions of a size of which none are left."""
+        """Use a column for one task, without the partition sizes that are used up."""
         column = {
             kind: min(count, self._demands[kind])
             for kind, count in self._columns[index].items()

@@ -126,7 +126,7 @@ class _Grid:
 
 @dataclass(frozen=True, slots=True)
 class _KeptSet:
-    """A task, and those of its current partitions that it keeps."""
+    """A task, and the subset of its current partitions that it keeps."""
 
     task: int
     items: tuple[int, ...]

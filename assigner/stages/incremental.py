@@ -41,7 +41,7 @@ The number of cells is the number of partitions times the number of tasks.
 
 @dataclass(frozen=True, slots=True)
 class StickyPlacement:
-    """An incremental placement. Task numbers below `homes` are current tasks; the others are new tasks.
+    """An incremental placement. Task numbers below `homes` are current tasks; higher numbers are new tasks.
 
     `alive`: bool[T], tasks of the plan. `moved_bound`: lower bound of the bytes (units) moved by any plan
     with this number of tasks. `target`: int64[D], load to which tasks should be reduced. `reached`: whether
@@ -257,7 +257,7 @@ def _to_drain(problem: PlacementProblem, present: Ranks, loads: Ints, surplus: i
 
 
 def _can_isolate(problem: PlacementProblem, tasks: int) -> bool:
-    """Return whether oversized partitions can have dedicated tasks, and the others fit into the rest by
+    """Return whether each oversized partition can have a task, and the rest fit into the other tasks by
     count."""
     offending = int(problem.offending.sum())
     rest = problem.count - offending

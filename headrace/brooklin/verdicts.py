@@ -265,8 +265,7 @@ def _route(datastream: Datastream) -> tuple[object, ...]:
 
 
 def _in_group(finding: ImportFinding, routes: dict[str, Datastream]) -> ImportFinding:
-    """Change the verdict to `impossible` if clusters or topic names differ from the others in the
-    datastream's group."""
+    """Change the verdict to `impossible` if clusters or topic names differ within the datastream's group."""
     datastream = finding.datastream
     if finding.verdict is not ImportVerdict.CREATE or datastream is None:
         return finding

@@ -105,7 +105,7 @@ class _Share:
         self.latest = self.before = CopySums(0, 0, 0, 0)
 
     def note_death(self) -> None:
-        """Add the sums of a worker process that has died to those of earlier processes (`before`)."""
+        """Add the sums of a dead worker process to the sums of earlier processes (`before`)."""
         throttled = tuple(ThrottledTime(*pair) for pair in self.throttled.items())
         self.before = CopySums(self.records, self.bytes, 0, 0, throttled)
         self.latest = CopySums(0, 0, 0, 0)

@@ -53,5 +53,5 @@ class Subject:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Join the first few names, and add the number of the others."""
+    """Join the first few names, and add the number of further names."""
     return first_few(names)

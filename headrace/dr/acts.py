@@ -79,8 +79,7 @@ class SwitchoverActs:
         return operation.with_(definitions=found)
 
     def _with_fence(self, operation: Switchover) -> Switchover:
-        """Add the ACLs to the operation that will deny writes at the origin, except those that exist
-        already."""
+        """Add the ACLs to the operation that will deny writes at the origin, except existing ACLs."""
         principals = self.settings.principals
         if not principals:
             return operation
@@ -116,7 +115,7 @@ class SwitchoverActs:
         return acts[operation.step](state, operation)
 
     def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
-        """Undo a step of the operation, even if only a part of it was performed."""
+        """Undo a step of the operation, even if it was performed only in part."""
         match step:
             case Step.FENCED:
                 self.bench.run(allow(self._cluster(operation.origin), operation.fence))

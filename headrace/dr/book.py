@@ -104,7 +104,7 @@ def fresh_state(name: str, settings: PairSettings) -> PairState:
 
 
 def with_settings(state: PairState, settings: PairSettings) -> PairState:
-    """Replace the datastreams in the state of a pair by those of the current settings.
+    """Replace the datastreams in the state of a pair by the datastreams in the current settings.
 
     If an operation is in progress, or if the pair has failed over, the state is returned unchanged.
     """

@@ -206,7 +206,7 @@ class PairCheck:
 
 
 def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str]) -> Iterator[CheckItem]:
-    """Return warnings about clusters whose clocks differ from those of the instances.
+    """Return warnings about clusters whose clocks differ from the clocks of the instances.
 
     Ages of records, and the loss in seconds, are then wrong. `instances`: response of `GET /v1/instances`.
     """

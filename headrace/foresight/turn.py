@@ -346,7 +346,7 @@ class ForesightTurn:
     def _coming(
         self, need: GroupNeed, member: _Member, details: PartitionDetails
     ) -> tuple[Outlook | None, GroupNeed]:
-        """Return the load forecast of a group, and its needs completed with those of the forecast hours.
+        """Return the load forecast of a group, and its needs including the needs of the forecast hours.
 
         Without a forecast, returns None, and the need with the reason.
         """
@@ -378,7 +378,8 @@ class ForesightTurn:
         )
 
     def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
-        """Return what determines the task count of a group, except its limits on the number of tasks."""
+        """Return the inputs that determine the task count of a group, except limits on the number of
+        tasks."""
         limits = joint_limits(member.limits for member in members)
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))

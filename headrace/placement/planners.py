@@ -95,7 +95,7 @@ def planner_gap(settings: HeadraceSettings) -> str:
 
 
 def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
-    """Return the default placement strategy, and a function that creates those that datastreams choose.
+    """Return the default placement strategy, and a function that creates a strategy that datastreams choose.
 
     Raises ConfigError if the default strategy cannot be created.
     """
@@ -129,7 +129,7 @@ def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, Secre
 def choose_providers(
     settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
 ) -> LoadProviders:
-    """Return the default load provider, and a function that creates those that datastreams choose.
+    """Return the default load provider, and a function that creates a provider that datastreams choose.
 
     Raises ConfigError if the default provider cannot be created.
     """

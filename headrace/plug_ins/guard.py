@@ -20,8 +20,8 @@ PATIENCE_SECONDS: Final = 30.0
 
 
 def called(subject: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _T:
-    """Call a plug-in and return its result. Its exceptions are raised unchanged, except those that would end
-    the process.
+    """Call a plug-in and return its result. Its exceptions are raised unchanged, unless they would end the
+    process.
 
     Exceptions that would end a thread or the process, such as SystemExit, are raised as `kind`, with
     `subject` in the message.

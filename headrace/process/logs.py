@@ -106,7 +106,7 @@ class VisibleFormatter(logging.Formatter):
 
 
 def log_first_to_stderr() -> None:
-    """Send warnings and errors, including those of libraries, to stderr, without importing structlog yet.
+    """Send warnings and errors, also from libraries, to stderr without importing structlog yet.
 
     For processes that rarely log anything: structlog is imported with the first line.
     """

@@ -51,7 +51,7 @@ class FencedWriter:
         self._producer = SequencedProducer(self._former)
 
     def reclaim(self) -> None:
-        """Make the next write fence all other writers, although one of them has fenced this writer."""
+        """Make the next write fence all other writers, even if another writer has fenced this one."""
         self._former = self._producer = None
 
     async def write(self, cluster: Cluster, values: Mapping[str, bytes | None]) -> None:

@@ -95,7 +95,7 @@ class IncidentTopic:
         return found
 
     def reclaim(self) -> None:
-        """Make the next write fence all other writers, although one of them has fenced this one."""
+        """Make the next write fence all other writers, even if another writer has fenced this one."""
         self._writer.reclaim()
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:

@@ -216,8 +216,7 @@ class Outages:
 
     @property
     def burnt(self) -> frozenset[str]:
-        """Datastreams in `held_back`, and those that caught up recently: their error budget windows include
-        an outage."""
+        """Datastreams in `held_back` or recently caught up. Their error budget windows include an outage."""
         return frozenset(map(str, self._outages))
 
 

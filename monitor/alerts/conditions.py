@@ -67,7 +67,7 @@ class _SeenCondition:
 
 
 class Conditions:
-    """Conditions for alerts that evaluations have observed, and the alerts that fire because of them."""
+    """Conditions for alerts that evaluations have observed, and the alerts that fire as a result."""
 
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience

@@ -9,7 +9,7 @@ from typing import Final
 
 
 class Cause(StrEnum):
-    """Possible causes of a datastream's late records. If two of them explain the same number of partitions,
+    """Possible causes of a datastream's late records. If two causes explain the same number of partitions,
     the one that this class defines first is reported."""
 
     PAUSED = "paused"

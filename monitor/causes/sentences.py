@@ -94,12 +94,12 @@ class CauseFigures:
 
     @property
     def task_rate(self) -> float | None:
-        """Rate of the task in bytes per second, as far as known."""
+        """Sum of the known rates of the task's lanes in bytes per second; None if all rates are unknown."""
         known = [lane.bytes_per_second for lane in self.task_lanes if lane.bytes_per_second is not None]
         return sum(known) if known else None
 
     def numbers(self) -> dict[str, float | str]:
-        """Map the name of each measured value to the value, as far as known."""
+        """Map the name of each known measured value to the value."""
         found: dict[str, float | str] = {
             "late_partitions": self.late,
             "explained_partitions": len(self.lanes),

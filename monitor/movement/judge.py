@@ -206,7 +206,7 @@ def _by_place(
 
 
 def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> LaneJudgement:
-    """Return the state of a lane according to rules 14 to 17, of which one always applies."""
+    """Return the state of a lane according to rules 14 to 17. One of these rules always applies."""
     late, waiting = history.late_since, history.waits[-1]
     they_wait = counted(waiting, "record waits", "records wait")
     found = approach(history)

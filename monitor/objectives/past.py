@@ -82,7 +82,7 @@ def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
 
 
 class CountPlan:
-    """Numbers the required counts, and determines to which of them each topic belongs."""
+    """Numbers the required counts, and determines in which counts each topic is included."""
 
     def __init__(self, wanted: frozenset[RequiredCount]) -> None:
         self.wanted = wanted

@@ -30,7 +30,8 @@ _WORST_FIRST: Final = (
 
 
 def windows_of(subjects: Iterable[ObjectiveSubject], own_seconds: float) -> frozenset[float]:
-    """Return the lengths (seconds) of all windows to read: the monitor's own, and those of objectives."""
+    """Return the lengths (seconds) of all windows to read: the monitor's window and the windows of
+    objectives."""
     return frozenset({own_seconds}) | {
         float(objective.window_seconds) for subject in subjects for objective in subject.objectives
     }

@@ -206,7 +206,7 @@ class _DatastreamProblems(NamedTuple):
 
 
 def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRecord:
-    """Merge a stored incident with the one that this monitor has opened for the same problem."""
+    """Merge a stored incident with the incident that this monitor has opened for the same problem."""
     if since is None or since.id == former.id:
         return former
     for entry in since.timeline:

@@ -1,4 +1,4 @@
-"""Counts how many records arrived during an incident, and how many of them were late.
+"""Counts how many records arrived during an incident, and how many were late.
 
 The records are counted half a minute after the incident has closed, because measurements reach Pinot after
 some seconds. The counts are unknown if Pinot has no measurements of that time.

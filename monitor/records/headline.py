@@ -65,8 +65,8 @@ def _has_clearly_more(record: IncidentRecord, cause: str) -> bool:
 
 
 def with_implied_cause(record: IncidentRecord) -> IncidentRecord:
-    """Set the main cause of a closing incident to the one that its problems imply, if the cause is unknown.
-    Lateness within the objective is not diagnosed."""
+    """Set an unknown main cause of a closing incident to the cause that its problems imply. Lateness within
+    the objective is not diagnosed."""
     implied = next((_IMPLIED[name] for name in record.matters if name in _IMPLIED), "")
     return replace(record, cause=implied) if implied and record.cause in _UNNAMED else record
 

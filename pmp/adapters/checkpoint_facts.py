@@ -20,7 +20,7 @@ _BEFORE_FACTS: Final = {"buckets": 16}
 
 
 def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
-    """Store the settings of a new checkpoint, or check that they are equal to those of an existing one.
+    """Store the settings of a new checkpoint, or compare them with the settings of the existing one.
 
     Raises ConfigError if an existing checkpoint has other settings.
     """

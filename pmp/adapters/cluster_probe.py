@@ -71,7 +71,7 @@ class KafkaClusterProbe:
 
 
 async def _end_offsets(cluster: Cluster, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the end offsets of partitions, omitting those that the broker reports with an error. Raises
+    """Return the end offsets of partitions, omitting partitions for which the broker reports an error. Raises
     NotAuthorized."""
     found = await cluster.offsets(dict.fromkeys(leaders, LATEST), seconds=_LEADER_SECONDS)
     for place, answer in found.items():

@@ -118,7 +118,7 @@ class GroupLeadership(ThreadService):
 
 
 def _settings(cluster: KafkaCluster) -> dict[str, Any]:
-    """Convert a cluster's settings to those of kafka-python."""
+    """Convert a cluster's settings to the settings of kafka-python."""
     security = cluster.security
     given = {
         "ssl_cafile": security.ca_file,

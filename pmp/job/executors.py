@@ -56,8 +56,8 @@ class ExecutorWatch:
         self._had_any = False
 
     def look(self, executors: Iterable[Executor], now: float) -> None:
-        """Compare the executors with those of the last call. `now`: monotonic seconds. Raises AnalyticsError
-        if the application had executors before but none for `wait_seconds`."""
+        """Compare the executors with the executors of the last call. `now`: monotonic seconds. Raises
+        AnalyticsError if the application had executors before but none for `wait_seconds`."""
         known = list(executors)
         active = sum(executor.is_active for executor in known)
         self._metrics.set_executors(active)

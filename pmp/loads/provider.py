@@ -173,7 +173,7 @@ class PinotLoadProvider:
         )
 
     def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
-        """Return the newest load report available, and why it is not fresh (empty if it is).
+        """Return the latest load report available, and why it is not fresh (empty if it is).
 
         Queries Pinot at most once in `refresh_seconds`, whether the last query succeeded or failed.
         """

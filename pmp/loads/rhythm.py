@@ -75,8 +75,8 @@ class SampleTimes:
         return unknown > MOST_UNKNOWN * self.span_ms
 
     def _lacks_steps(self, rates: PartitionRates) -> bool:
-        """Return whether a partition missed sampling rounds, so that too much of its growth is over longer
-        times.
+        """Return whether a partition missed sampling rounds, so that too much of its growth spans several
+        rounds.
 
         The partition missed some sampling rounds.
         """

@@ -62,8 +62,8 @@ _LAYOUTS: Final = {version: struct.Struct(f">bi{len(metrics)}dqi") for version, 
 
 
 class Malformed(StrEnum):
-    """Reason why a value is not a valid sample. If several reasons apply, the one that is first in this list
-    is used."""
+    """Reason why a value is not a valid sample. If several reasons apply, the first one in this list is
+    used."""
 
     SHORT = "short"
     VERSION = "version"

@@ -1,4 +1,4 @@
-"""/v1/groups/{prefix}: actions on all datastreams that share tasks. An action changes all of them or none."""
+"""/v1/groups/{prefix}: actions on all datastreams that share tasks. An action changes all or none."""
 
 from __future__ import annotations
 

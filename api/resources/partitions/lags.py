@@ -271,7 +271,7 @@ async def lag_now(
 async def _reports(
     instances: AllInstances, group: str
 ) -> Mapping[InstanceName, InstanceResponse[list[LaneSummary]]]:
-    """Query the lanes of a group on all instances, and return summaries of them for each instance."""
+    """Query the lanes of a group on all instances, and return the summaries from each instance."""
 
     def read(value: Any) -> list[LaneSummary]:
         return [LaneSummary.from_answer(lane) for lane in lanes_read(value) if lane.datastream == group]

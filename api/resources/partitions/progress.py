@@ -138,7 +138,7 @@ def progress_of(
 
 
 def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
-    """Return the stored lanes of this datastream alone: those that copy its topics to its destination topics.
+    """Return the stored lanes that copy this datastream's topics to its destination topics.
 
     Lanes of other datastreams that share its tasks, or of a former datastream with the same name, are
     excluded.

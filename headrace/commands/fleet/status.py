@@ -51,8 +51,8 @@ def status(call: CallOptions = CallOptions()) -> None:
 
 
 def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
-    """Request all parts of the overview from the service. Return the parts that arrived, and the errors of
-    the others. Raises HeadraceError if no part arrived."""
+    """Request all parts of the overview from the service. Return the received parts, and the errors of failed
+    ones. Raises HeadraceError if no part was received."""
     from mirror.errors import HeadraceError, Unreachable
 
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Rows of the table: observations of each fault, compared with what is expected. Pure."""
+"""Rows of the table: the observations of each fault, compared with the expected ones. Pure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Seen:
 
 
 def problems(expected: Expected, seen: Seen) -> list[str]:
-    """Return in which respects the observations differ from what is expected."""
+    """Return the differences between the observations and the expectation."""
     found = []
     if len(seen.critical) > expected.pages:
         found.append(f"{len(seen.critical)} pages")
