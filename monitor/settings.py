@@ -27,7 +27,7 @@ class MeasurementPlace(StrEnum):
 
 
 class TransferPriceSettings(Settings):
-    """Price of transfers between two clusters."""
+    """Price of transfers from one cluster to another."""
 
     source: str
     """Alias of the source cluster."""
@@ -63,7 +63,7 @@ class UsageSettings(Settings):
 
 
 class MonitorSettings(Settings):
-    """Evaluation of latency, and conditions for rebalances."""
+    """Settings of the monitor: evaluation of latency, and conditions for rebalances."""
 
     enabled: bool = True
     """Run the monitor in the instance that is leader. `headrace monitor` exits immediately if the leader runs

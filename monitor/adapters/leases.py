@@ -20,7 +20,7 @@ _BETWEEN: Final = "another monitor, between two evaluations by this one"
 
 
 class HeldLease:
-    """Lease of one monitor that runs within the service. `instance`: instance in which it runs."""
+    """Lease of one monitor that runs within the service. `instance`: instance that runs the monitor."""
 
     def __init__(self, acting: MonitorActions, control: Control, instance: InstanceName) -> None:
         self._acting = acting
@@ -51,7 +51,8 @@ class HeldLease:
 
 
 def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
-    """Return the lease id if `holder` has the lease, otherwise the name of the monitor that has it."""
+    """Return the lease id of `holder`, or the name of the monitor that has the lease instead. The other value
+    is empty."""
     lease = state.lease
     if lease is not None and lease.holder == holder:
         return lease.identity, ""

@@ -71,5 +71,5 @@ class AlertMetrics:
         self._failed.labels(receiver).inc(alerts)
 
     def count_dropped(self, receiver: str, alerts: int) -> None:
-        """Count alerts dropped because the queue was full."""
+        """Count alerts that were dropped because the queue was full."""
         self._dropped.labels(receiver).inc(alerts)

@@ -1,4 +1,4 @@
-"""Stores the firing alerts, so that the next monitor can resolve them at each receiver. Pure.
+"""Stored form of the firing alerts, with which the next monitor resolves them at each receiver. Pure.
 
 There is one record per datastream. A record changes only when an alert starts or ends, or when a receiver
 accepts an alert. The catalogue, and the numbers of receivers and retired topics limit its size.
@@ -63,8 +63,8 @@ class InheritedAlerts:
     def records(
         self, firing: Iterable[Alert], receivers: Mapping[AlertKey, Sequence[str]] = _NOBODY
     ) -> Mapping[str, bytes]:
-        """Return the records to store for the next monitor, by record id. `receivers`: names of the receivers
-        that have accepted each alert."""
+        """Return the records to store for the next monitor, with their ids. `receivers`: names of the
+        receivers that have accepted each alert."""
         self._first = {
             alert.key: self._first.get(alert.key, alert) for alert in firing if alert.kind.name in _KINDS
         }

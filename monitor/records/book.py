@@ -136,7 +136,7 @@ class IncidentBook:
         found: _DatastreamProblems,
         now_ms: int,
     ) -> IncidentRecord | None:
-        """Add the part of an evaluation in which records were late to the record's bad time.
+        """Return the record with more bad time: the part of an evaluation in which records were late.
 
         A new incident also gets the late time before its detection, unless the previous incident has counted
         it.
@@ -301,7 +301,7 @@ def _begun(
 def _continued(
     record: IncidentRecord, finding: Evaluation | None, now_ms: int, *, is_late: bool
 ) -> IncidentRecord:
-    """Add timeline entries to the record of an open incident if its objectives have changed their status."""
+    """Return the record of an open incident with timeline entries for changed states of its objectives."""
     was_late, record = record.is_late, replace(record, is_late=is_late)
     if finding is None or not (is_late or was_late):
         return record
@@ -319,7 +319,8 @@ def _continued(
 def _with_matters(
     record: IncidentRecord, matters: Sequence[DatastreamProblem], now_ms: int
 ) -> IncidentRecord:
-    """Add timeline entries for new problems. A problem of each name is added once, to limit the entries."""
+    """Return the record with timeline entries for new problems. A problem of each name is added once, to
+    limit the entries."""
     for matter in matters:
         if matter.name not in record.matters:
             record = record.noted(now_ms, Phase.CLASSIFIED, f"{matter.name}: {matter.text}")
@@ -328,7 +329,7 @@ def _with_matters(
 
 
 def _with_closing(record: IncidentRecord, finding: Evaluation, now_ms: int) -> IncidentRecord:
-    """Add the time at which the incident closes if it stays recovered, rounded to a second."""
+    """Return the record with the time at which it closes if it stays recovered, rounded to a second."""
     left = finding.closes_in
     if left is None:
         return record if record.closing_ms is None else replace(record, closing_ms=None)
@@ -342,7 +343,7 @@ _SAME_MOMENT_MS: Final = 15_000
 
 
 def _with_decision(record: IncidentRecord, finding: Evaluation, now_ms: int) -> IncidentRecord:
-    """Add a timeline entry for a decision, if it differs from the previous decision."""
+    """Return the record with a timeline entry for a decision that differs from the previous one."""
     text = finding.decision
     if not text:
         return record
@@ -399,7 +400,7 @@ def _is_recovered(record: IncidentRecord) -> bool:
 
 
 def _recovered(record: IncidentRecord, text: str, now_ms: int) -> IncidentRecord:
-    """Add a timeline entry for the recovery, and how long the breach lasted after the rebalance.
+    """Return the record with an entry for the recovery, and how long the breach lasted after the rebalance.
 
     A recovery after a relapse replaces this duration.
     """

@@ -13,7 +13,7 @@ from monitor.records.record import IncidentRecord, Phase
 def with_known_cause(
     record: IncidentRecord, found: Diagnosis | None, known: str | None, seconds: float
 ) -> IncidentRecord | None:
-    """Add the time of an evaluation to a cause that follows from other problems of the datastream.
+    """Return the record with the time of an evaluation added to a cause that follows from other problems.
 
     Returns None if no cause is known, or if the diagnosis names a different event. `known`: cause that
     follows from other problems.
@@ -29,8 +29,7 @@ def with_known_cause(
 def with_cause(
     record: IncidentRecord, found: Diagnosis | None, seconds: float, now_ms: int
 ) -> IncidentRecord:
-    """Add the time of an evaluation to its cause, and make the cause with the most bad seconds the main
-    cause.
+    """Return the record with the time of an evaluation added to its cause, and with its main cause.
 
     Another cause replaces the current cause only if it has clearly more bad seconds, so that alternating
     causes do not fill the timeline. Time spent catching up counts towards the cause before it. Wrong
@@ -65,8 +64,8 @@ def _has_clearly_more(record: IncidentRecord, cause: str) -> bool:
 
 
 def with_implied_cause(record: IncidentRecord) -> IncidentRecord:
-    """Set an unknown main cause of a closing incident to the cause that its problems imply. Lateness within
-    the objective is not diagnosed."""
+    """Return the record with an unknown main cause replaced by the cause that its problems imply. Lateness
+    within the objective is not diagnosed."""
     implied = next((_IMPLIED[name] for name in record.matters if name in _IMPLIED), "")
     return replace(record, cause=implied) if implied and record.cause in _UNNAMED else record
 

@@ -113,8 +113,8 @@ class BudgetCost:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCost:
-    """Number of records that arrived during an incident, and of records that missed one objective. `late`:
-    number of late records, interpolated from a histogram and therefore not an integer."""
+    """Number of records that arrived during an incident, and how many missed one objective. `late`: number of
+    late records, interpolated from a histogram and therefore not an integer."""
 
     objective: str
     records: int
@@ -188,8 +188,8 @@ class IncidentRecord:
         return next((entry for entry in reversed(self.timeline) if entry.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
-        """Add an entry to the timeline. It replaces an entry that it repeats. A long timeline keeps its first
-        entry and the latest ones."""
+        """Return the record with one more timeline entry, which replaces an entry that it repeats. A long
+        timeline keeps its first entry and the latest entries."""
         entry, entries = TimelineEntry(time_ms, phase, legible(text)), self.timeline
         for known in entries:
             if known.is_repeated_by(phase, entry.text):

@@ -39,7 +39,7 @@ class _HttpResponse:
 
 
 class HttpCall:
-    """HTTP client for one receiver of alerts.
+    """HTTP client that sends requests to one receiver of alerts.
 
     `shows_answers`: the text of an error response may be logged.
 
