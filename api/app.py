@@ -1,4 +1,4 @@
-"""The web application. All dependencies are passed in as `Services`."""
+"""Creates the web application from `Services`, which contains all of its dependencies."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _log = structlog.get_logger(__name__)
 
 
 def create_app(services: Services) -> FastAPI:
-    """Create the web application without global state, so that tests can create several."""
+    """Create the web application. It has no global state, so that tests can create several."""
     app = described_app()
     services = replace(services, control=services.control.of(CLOSED))  # each call gets its own rights
     app.state.services = services
@@ -159,7 +159,7 @@ def _with_routes(routes: Sequence[BaseRoute]) -> DocumentedApi:
 
 
 def end_streams(app: FastAPI) -> None:
-    """End all event streams and other responses without an end. Idempotent and thread-safe."""
+    """End all event streams and other endless responses. Idempotent and thread-safe."""
     feed: EventFeed = app.state.event_feed
     feed.close()
 
@@ -190,7 +190,7 @@ async def _explain_validation(request: Request, error: Exception) -> Response:
 
 
 async def _explain_routing(request: Request, error: Exception) -> Response:
-    """Return the problem document for an error of the web framework.
+    """Return the problem document for an error that the web framework raises.
 
     Examples are an unknown path or method, or an undecodable body.
     """
@@ -211,7 +211,7 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Return the methods of all routes that match a path. The framework names only one route."""
+    """Return the HTTP methods of all routes that match a request's path; the framework names only one."""
     routes, scope = request.app.routes, dict(request.scope)
     return sorted(
         method
@@ -221,5 +221,5 @@ def _methods_at(request: Request) -> list[str]:
 
 
 async def _explain_bug(request: Request, _: Exception) -> Response:
-    """Return the response to an unexpected exception, whose traceback the server logs."""
+    """Return status 500 for an unexpected exception. The server logs its traceback."""
     return await _explain(request, HeadraceError("internal error", advice="see the log of this instance"))

@@ -78,7 +78,8 @@ class LoadHistoryQuery:
 
 @dataclass(frozen=True)
 class LatencyHistoryQuery:
-    """Query for at most `points` steps of a group's latency. `topics`: None means all topics of the group."""
+    """Query for the latency of a group in at most `points` time steps. `topics` None: all topics of the
+    group."""
 
     group: GroupName
     when: TimeRange
@@ -104,12 +105,12 @@ class Pair(Protocol):
 
     @property
     def datastreams(self) -> Collection[str]:
-        """Names of the datastreams to the inactive cluster."""
+        """Names of the datastreams that copy to the inactive cluster."""
         ...
 
     def document(self, lags: Mapping[str, Sequence[Mapping[str, Any]] | HeadraceError]) -> dict[str, Any]:
-        """Return the document of `headrace dr status`. `lags`: lag of each partition by datastream, or the
-        reason why it is unknown."""
+        """Return the document of `headrace dr status`. `lags`: lag of each partition for each datastream, or
+        the error that made it unknown."""
         ...
 
 
@@ -130,7 +131,7 @@ def no_history(_: LoadHistoryQuery | LatencyHistoryQuery) -> NoReturn:
 
 @dataclass(frozen=True)
 class Services:
-    """Dependencies of the REST endpoints: use cases, and functions that read state."""
+    """Dependencies of the REST endpoints: use cases, and functions that read the state."""
 
     control: Control
     acting: MonitorActions

@@ -51,12 +51,13 @@ class ApiSettings(Settings):
 
     @property
     def knows_callers(self) -> bool:
-        """Return whether requests have a principal, on which rights depend instead of the owner."""
+        """Return whether requests have a principal, which determines the rights of the caller."""
         return self.requires_authentication or bool(self.brooklin.port)
 
     @property
     def _missing(self) -> dict[str, str]:
-        """Missing protections, and the settings that add them; empty for a `host` within this machine."""
+        """Protections that the listener lacks, each with the settings that add it; empty for a local
+        `host`."""
         if is_loopback(self.host):
             return {}
         found = {}
@@ -67,8 +68,8 @@ class ApiSettings(Settings):
         return found
 
     def check_exposure(self) -> None:
-        """Raise ConfigError if unauthenticated callers from other machines have access. `api.insecure`
-        permits such access."""
+        """Raise ConfigError if other machines can reach the listener without TLS or authentication, unless
+        `api.insecure` (or `api.brooklin.insecure`) permits it."""
         missing = self._missing
         if missing and not self.insecure:
             keys = " and ".join(f"{label} ({named})" for label, named in missing.items())
@@ -86,7 +87,7 @@ class ApiSettings(Settings):
             )
 
     def exposure(self) -> str:
-        """Return the warning of health about listeners without authentication or TLS, or an empty text."""
+        """Return health's warning about listeners without authentication or TLS; empty if there are none."""
         found = []
         if missing := self._missing:
             found.append(f"INSECURE: {self.host} is bound without {' and '.join(missing)} (api.insecure)")
@@ -98,7 +99,7 @@ class ApiSettings(Settings):
         return "; ".join(found)
 
     def report_exposure(self, health: Health) -> None:
-        """Report unprotected listeners to health and the log."""
+        """Report listeners without protection in the health of the instance and in the log."""
         if exposure := self.exposure():
             health.report("access", True, exposure)
             _log.warning("unprotected listener", reason=exposure)

@@ -35,7 +35,7 @@ def plan(
     policy: Policy | None = None,
     current: TaskOf | None = None,
 ) -> PlacementAnswer:
-    """Return the number of tasks and the placement for the loads.
+    """Plan the number of tasks and the task of each partition for the given loads.
 
     Equal input in any order gives equal results. `current`: task number by position in `loads`, -1 for a new
     partition; None if no partition is placed yet. Raises InvalidRequest that names the invalid input, and
@@ -63,7 +63,7 @@ def _cut_reasons(cuts: Sequence[float]) -> list[str]:
 
 
 def _placeable(problem: PlacementProblem) -> Ranks:
-    """Return the ranks of the partitions that get a task.
+    """Return the ranks of the partitions that get a task within the limits.
 
     All partitions get a task, unless the limits on tasks and partitions per task are too low. Then,
     partitions that already have a task come first, and the heaviest next.
@@ -77,7 +77,8 @@ def _placeable(problem: PlacementProblem) -> Ranks:
 
 
 def _without_partitions(whole: PlacementProblem, problem: PlacementProblem, outcome: StageOutcome) -> str:
-    """Return a clause about tasks removed because their partitions have no room; empty if none is."""
+    """Explain in a clause how many tasks are removed because the limits leave no room for their partitions;
+    empty if none."""
     if problem is whole:
         return ""
     before, kept = (np.unique(part.home[part.home >= 0]) for part in (whole, problem))
@@ -107,7 +108,7 @@ def _choose(problem: PlacementProblem, policy: Policy) -> tuple[Policy, StageOut
 
 
 def _afford(problem: PlacementProblem, policy: Policy, outcome: StageOutcome) -> TaskOf:
-    """Return the part of a new placement that the move budget allows."""
+    """Apply only the moves to a new placement that the move budget allows."""
     if policy.move_budget is None:
         return outcome.task_of
     allowed = int(policy.move_budget * int(problem.sizes[:, 0].sum()))
@@ -156,7 +157,7 @@ class LoadPlanner:
     def _terms(
         self, request: PlanningRequest, present: int, demand: PartitionLoads
     ) -> tuple[Policy, TaskLimits]:
-        """Return the policy and the limits for a request. Removals and moves are more cautious if few loads
+        """Return policy and limits for a planning request. Removals and moves are more cautious if few loads
         are known.
 
         If fewer than half of the loads are known, no task is removed, not even by a full plan. Without a
@@ -196,8 +197,8 @@ class LoadPlanner:
 
 
 def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
-    """Return the load to assume for partitions without measurements. With the returned load, every current
-    task is within its capacity. Partitions therefore do not move because of an assumption."""
+    """Return the load to assume for partitions without measurements. It is low enough that all current tasks
+    stay within their capacity, so that no partition moves because of an assumption."""
     wanted = set(request.partitions)
     sizes = Counter(task for partition, task in request.current.items() if partition in wanted)
     most, capacity = max(sizes.values(), default=0), request.capacity
@@ -212,7 +213,7 @@ def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
 
 
 def existing_tasks(request: PlanningRequest) -> list[TaskName]:
-    """Return the names of the group's current tasks that have a selected partition.
+    """Return the names of the group's current tasks that have at least one partition still selected.
 
     Names that contain a number are sorted by that number.
     """
@@ -234,7 +235,7 @@ def _current(request: PlanningRequest, names: Sequence[TaskName]) -> TaskOf:
 
 
 def task_names(group: GroupName, existing: Sequence[TaskName], answer: PlacementAnswer) -> list[TaskName]:
-    """Return a name for every task number.
+    """Return a list of task names with an entry for every task number of a plan.
 
     Current tasks keep their names, and new tasks get the lowest free numbers.
     """
@@ -250,7 +251,7 @@ def task_names(group: GroupName, existing: Sequence[TaskName], answer: Placement
 
 
 def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequence[TaskName]) -> GroupPlan:
-    """Return a plan as `mirror.ports.Planner` requires it."""
+    """Convert a plan to the form that `mirror.ports.Planner` requires."""
     partitions = request.partitions
     held: list[list[TopicPartition]] = [[] for _ in names]
     for partition, task in zip(partitions, answer.task_of.tolist(), strict=True):
@@ -284,7 +285,7 @@ def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequenc
 def _known(
     loads: Mapping[TopicPartition, PartitionLoad], wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the known loads of the selected partitions.
+    """Return the loads of the selected partitions that are known.
 
     `loads` may cover a whole cluster. Loads of 0 at the default level are omitted, because such loads are
     unknown.

@@ -11,7 +11,7 @@ from mirror.options import DerivedSettings, Settings
 
 
 class UnknownLoads(Settings):
-    """Load assumed for a partition if its own load and its topic's load are unknown."""
+    """Load to assume for a partition if its own load and that of its topic are unknown."""
 
     bytes_per_second: float = Field(default=5 * 1024, ge=0, le=HIGHEST_RATE)
     """Assumed load of the partition, in bytes per second."""

@@ -1,4 +1,4 @@
-"""Describes the machine and the versions, which are printed above every figure."""
+"""Describes the machine and the versions, for the lines above every figure."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _command(first: str) -> Any:
-    """Return the click command with this name, or that of the whole application if there is none.
+    """Return the click command with this name; if there is no such command, return the whole application.
 
     The result is cached, because typer derives it from up to 60 functions.
     """
@@ -135,8 +135,8 @@ def _command(first: str) -> Any:
 
 
 def first_argument() -> str:
-    """Return the first argument, which normally is the name of the command. The result is empty without
-    arguments and during shell completion."""
+    """Return the first command-line argument, normally the name of the command. Empty without arguments and
+    during shell completion."""
     completes = "_HEADRACE_COMPLETE" in os.environ
     return "" if completes or len(sys.argv) < 2 else sys.argv[1]
 

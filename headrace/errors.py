@@ -17,7 +17,7 @@ EXIT_USAGE: Final = 2
 
 
 def explain(error: BaseException) -> str | None:
-    """Return the message of an expected failure, or None for an unexpected one.
+    """Return the message for an expected failure; None if the error is unexpected, that is, a bug.
 
     The traceback of an unexpected failure is shown. Errors of `stack/` are not HeadraceErrors, because
     `stack` imports no other package. Such errors are recognised by their attribute `advice`.
@@ -33,7 +33,7 @@ def explain(error: BaseException) -> str | None:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Return 2 for an invalid request or setting, 1 for any other failure."""
+    """Return the exit code: 2 for an invalid request or setting, 1 for any other failure."""
     return EXIT_USAGE if isinstance(error, ConfigError | InvalidRequest) else EXIT_FAILED
 
 

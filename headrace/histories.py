@@ -25,7 +25,7 @@ _PATIENCE_SECONDS: Final = 5.0
 def histories_of(
     settings: HeadraceSettings,
 ) -> tuple[Callable[[LoadHistoryQuery], Hours], Callable[[LatencyHistoryQuery], LatencyHistory]]:
-    """Return the functions that read past loads and past latencies.
+    """Return two functions, which read past loads and past latencies.
 
     The functions query Pinot without retries, with a timeout of at most 5 s, because a caller waits for the
     response. The functions raise HistoryUnavailable, Unreachable, TimedOut and AnalyticsError.
@@ -76,5 +76,6 @@ def _client(settings: HeadraceSettings) -> PinotClient:
 
 
 def _no_table(error: NotFound) -> HistoryUnavailable:
-    """Return the error for a missing table. A KeyError would look like an unknown name in the request."""
+    """Return an error for a missing table in Pinot, because its KeyError would look like an unknown name in
+    the request."""
     return HistoryUnavailable(f"no history recorded: {error.message}", advice=error.advice)

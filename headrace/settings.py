@@ -1,4 +1,4 @@
-"""Settings of all packages, from one TOML file and the environment.
+"""Settings of all packages, read from one TOML file and the environment.
 
 The environment (`HEADRACE_ZOOKEEPER__SERVERS=…`, two underscores between levels) overrides the
 file (`--config`, `HEADRACE_CONFIG`, `./headrace.toml`), which overrides the defaults. The defaults
@@ -55,7 +55,7 @@ _SHIFTED: Final = (("zookeeper", "servers"), ("pinot", "controller"), ("pinot", 
 
 
 class StoreKind(StrEnum):
-    """Kind of coordination store."""
+    """Kinds of coordination stores."""
 
     EMBEDDED = "embedded"
     """A file on this machine, for a service with a single instance."""
@@ -84,7 +84,8 @@ class _Variables(EnvSettingsSource):
         self._document = document
 
     def __call__(self) -> dict[str, Any]:
-        """Return the settings in the environment. Raises ConfigError if several aliases match a name."""
+        """Return the settings in environment variables. Raises ConfigError if a variable may refer to several
+        aliases."""
         found = super().__call__()
         for path in _BY_ALIAS:
             *parents, last = path
@@ -101,7 +102,7 @@ class _Variables(EnvSettingsSource):
 
 
 def _alias_of(name: str, aliases: Iterable[str], path: Sequence[str]) -> str:
-    """Return the cluster alias that a name in an environment variable refers to.
+    """Return the cluster alias to which a name in an environment variable refers.
 
     If no alias matches, returns the name itself, because the cluster is defined only in the environment.
     """
@@ -116,7 +117,7 @@ def _alias_of(name: str, aliases: Iterable[str], path: Sequence[str]) -> str:
 
 
 def as_variable(alias: str) -> str:
-    """Return an alias in the form used in environment variables, but in lower case."""
+    """Return an alias in the form that environment variables contain, but in lower case."""
     return alias.lower().replace("-", "_").replace(".", "_")
 
 
@@ -147,8 +148,7 @@ class HeadraceSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _clusters_exist(self) -> HeadraceSettings:
-        """Check that every cluster in an explicitly set key exists. Defaults may refer to missing
-        clusters."""
+        """Check that every cluster to which a key refers is configured, unless the key has its default."""
         wrong: list[HeadraceError] = []
         for alias, cluster in self.clusters.items():
             if is_address(alias):
@@ -262,7 +262,7 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
 
 
 def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Add default clusters and the port offset to a settings document. Raises ConfigError.
+    """Add default clusters and apply the port offset to a settings document. Raises ConfigError.
 
     If the document defines no clusters, the default clusters are added. If a port offset is set, it is added
     to all default local addresses.
@@ -316,7 +316,7 @@ def _noted(wrong: list[HeadraceError]) -> Iterator[None]:
 
 
 def all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
-    """Combine errors into one, with a line for each."""
+    """Combine errors into one, whose message has a line for each."""
     lines = [str(error) for error in wrong]
     if len(lines) == 1:
         return ConfigError(lines[0], advice=advice)
@@ -345,14 +345,13 @@ def _keys_of(location: Iterable[str | int]) -> Iterable[str]:
 
 
 def _suggestion(given: str, known: Iterable[str]) -> str:
-    """Return the question "did you mean …?" with the most similar known key, or an empty string if none is
-    similar."""
+    """Return "did you mean …?" with the most similar known key; empty if none is similar."""
     similar = get_close_matches(given, known, n=1)
     return f" (did you mean {similar[0]}?)" if similar else ""
 
 
 def model_of(field: FieldInfo) -> type[BaseModel] | None:
-    """Return the settings class of a table or of the values of a mapping, or None for a plain value."""
+    """Return the settings class of a TOML table, or of the values of a mapping; None for a plain value."""
     for candidate in (field.annotation, *get_args(field.annotation)):
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
             return candidate

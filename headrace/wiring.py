@@ -1,4 +1,4 @@
-"""Builds every process from the settings.
+"""Builds the objects of every process from the settings.
 
 The functions contain almost no branches, and tests call them, too.
 """
@@ -208,7 +208,8 @@ def _shared_state(
 
 
 def _memory(settings: HeadraceSettings, name: InstanceName) -> DefinitionFile:
-    """Return the file in which an instance keeps definitions of datastreams across restarts."""
+    """Return the file in which an instance caches definitions of datastreams, to have them after a
+    restart."""
     folder = settings.mirror.state_directory
     return DefinitionFile(Path(folder) if folder else None, name)
 
@@ -239,14 +240,14 @@ def _complete(services: Services, access: AccessMethods, settings: HeadraceSetti
 def _session(
     settings: HeadraceSettings, name: InstanceName, health: Health, follower: Callable[[], Follower]
 ) -> CoordinationClient:
-    """Return a coordination session that reports its state changes to the follower."""
+    """Return a session with the coordination store that reports its state changes to the follower."""
     return coordination_client(
         settings, name, health, lambda state: follower().session_changed(state), lambda: follower().attend()
     )
 
 
 def _prepare(session: CoordinationClient, settings: HeadraceSettings, health: Health) -> None:
-    """Create and check the root node of the service when the session is established."""
+    """Create and check the root node of the service, as soon as the session exists."""
     ensure_root(session)
     _log.info("coordination store ready", store=store_sentence(settings))
     if settings.store is StoreKind.ZOOKEEPER:
@@ -354,7 +355,7 @@ def _topics_of(questions: ClusterRequests, cluster: ClusterRef) -> Mapping[str, 
 
 
 def _admission(settings: HeadraceSettings) -> Admission:
-    """Return the rules that definitions of datastreams must meet."""
+    """Return the rules by which definitions of datastreams are checked."""
     directory, rules = directory_of(settings), settings.mirror.definitions
     return directory.admission(rules, knows_callers=settings.api.knows_callers)
 

@@ -38,7 +38,7 @@ from mirror.worker.reports import MetricReports
 def build_worker(
     settings: HeadraceSettings, control: socket.socket, name: InstanceName
 ) -> tuple[Worker, RecordTopic[MirrorMetric]]:
-    """Build a worker and its metrics topic. Close the topic when the worker has finished."""
+    """Build a worker and its metrics topic, which the caller closes when the worker has finished."""
     clock = SystemClock()
     directory = directory_of(settings)
     worker = settings.mirror.worker

@@ -1,4 +1,4 @@
-"""Rules for requesting a rebalance, and its predicted saving compared with its cost. Pure.
+"""Decides whether to request a rebalance: limits, and the predicted saving compared with the cost. Pure.
 
 A rebalance can be forbidden by the setting `monitor.act`, the switch of the service, a freeze window, a
 pending rebalance, the daily limit of the service, or the daily limit of the datastream. These conditions are
@@ -42,7 +42,7 @@ class RebalanceAction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ActingPolicy:
-    """Configured limits of rebalances by monitors. If `may_act` is False, the monitor requests none."""
+    """Configured limits on the rebalances that monitors request. If `may_act` is False, they request none."""
 
     may_act: bool = True
     mode: Mode = Mode.ACT
@@ -53,7 +53,7 @@ class ActingPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ActionRecord:
-    """Rebalances by monitors, as stored by the service.
+    """Rebalances that monitors have requested, as stored by the service.
 
     `switched_off`: reason why an operator has forbidden rebalances, or an empty string. `acts`: rebalances
     that any monitor requested in at least the last day. `waiting`: datastream whose requested rebalance has
@@ -65,7 +65,7 @@ class ActionRecord:
     waiting: str = ""
 
     def acted(self, name: DatastreamName, now_ms: int) -> ActionRecord:
-        """Return the record with another rebalance, and without rebalances older than a day."""
+        """Return the record with one more rebalance, and without rebalances older than a day."""
         kept = [act for act in self.acts if now_ms - act.time_ms < DAY_MS]
         return replace(self, acts=(*kept, RebalanceAction(name, now_ms)))
 
@@ -96,7 +96,7 @@ class PastBreach:
 
 @dataclass(frozen=True, slots=True)
 class PredictedSaving:
-    """Predicted saving of a rebalance.
+    """Seconds of breach that a rebalance is predicted to save, and its cost.
 
     `saved_seconds`: None if unknown. `sentence`: description that continues "the rebalance ...".
     `left_seconds`: predicted remaining time of the breach without a rebalance, None if unknown.
@@ -113,8 +113,8 @@ class PredictedSaving:
 
 
 def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamName, now_ms: int) -> str:
-    """Return why a rebalance of this datastream is forbidden now, or an empty string. Equal reasons have
-    equal texts, without times and measured values."""
+    """Return the reason why a rebalance of this datastream is forbidden now, or an empty string. Equal
+    reasons have equal texts, without times and measured values."""
     if not policy.may_act:
         return "monitor.act is false"
     if record.switched_off:
@@ -138,7 +138,7 @@ def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamN
 
 
 def decide(mode: Mode, moves: int, preview: str, worth: PredictedSaving) -> ActionDecision:
-    """Decide on a rebalance that no limit forbids from the result of its dry run.
+    """Decide from the result of its dry run whether to request a rebalance that no limit forbids.
 
     `mode`: mode of the datastream, by default that of the settings. `preview`: summary of the dry run.
     """
@@ -180,8 +180,8 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
 
 
 def _relief(effect: PlacementEffect) -> float | None:
-    """Return the share of the overload that the rebalance removes, or None if unknown. Unknown, for example,
-    if the rebalance only moves tasks to other instances."""
+    """Return the share of the overload that a rebalance removes; None if unknown, for example if the
+    rebalance only moves tasks to other instances."""
     before, after = effect.fullest_before, effect.fullest_after
     if before is None or after is None or after >= before:
         return None

@@ -1,4 +1,4 @@
-"""Evaluations of the monitor: observe, evaluate, act, and report on each datastream."""
+"""Runs evaluations: reads the measurements of each datastream, evaluates them, acts and reports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST_REST_SECONDS: Final = 15.0
 
 
 class MonitorCycle:
-    """Evaluates all datastreams. Only incidents are kept between evaluations; other data is read each
+    """Evaluates all datastreams. It keeps only incidents between evaluations, and reads other data each
     time."""
 
     def __init__(
@@ -67,11 +67,12 @@ class MonitorCycle:
 
     @property
     def remark(self) -> str:
-        """Reason why measurements come from the fallback source, or an empty string."""
+        """Reason why measurements come from the fallback source; empty if they do not."""
         return self._measurements.remark
 
     def judge_only(self) -> Mapping[DatastreamName, LatencyVerdict]:
-        """Return the verdict and the cause of each breach, without acting on them. Raises HeadraceError."""
+        """Return the verdict on each datastream, and the cause of each breach, without acting on them. Raises
+        HeadraceError."""
         subjects = self._service.subjects()
         found = self._with_budgets(self._judged(subjects), subjects, ALL)
         late = [name for name, verdict in found.items() if verdict.standing is ObjectiveStatus.BREACHED]
@@ -79,12 +80,12 @@ class MonitorCycle:
         return {name: replace(verdict, cause=causes.get(name, "")) for name, verdict in found.items()}
 
     def is_judged_elsewhere(self) -> bool:
-        """Return whether an instance runs a monitor, so that this monitor must not act. Raises
+        """Return whether an instance runs its own monitor, so that this one must not act. Raises
         Unreachable."""
         return self._service.has_own_monitor()
 
     def held_by(self) -> str:
-        """Return the name of another monitor that holds the monitor lease, or an empty string. Raises
+        """Return the name of another monitor that has the monitor lease; empty if none has. Raises
         Unreachable, HeadraceError."""
         held = self._service.hold()
         self._rebalancing.note(held.record)
@@ -259,7 +260,7 @@ class MonitorCycle:
         cause: InquiryResult,
         opened_at: float,
     ) -> RequestResult:
-        """Request a rebalance if another placement can help or the cause is unknown."""
+        """Request a rebalance for a late datastream, unless placement cannot help against its cause."""
         found = cause.diagnosis
         if found is not None and not found.placement_can_help:
             return RequestResult(RequestOutcome.NOT_NOW, "")  # react at once if the cause changes
@@ -290,19 +291,19 @@ class LoopEnd(Enum):
 
 
 class ProcessPauses(Protocol):
-    """Detector of pauses of the whole process; see `monitor.alerts.deliveries.standstill`."""
+    """Interface to the detector of process pauses; see `monitor.alerts.deliveries.standstill`."""
 
     def count(self) -> int:
         """Return the number of pauses of the process so far."""
         ...
 
     def settle(self, count: int) -> None:
-        """Record that a request after `count` pauses has confirmed this monitor as the active one."""
+        """Record that the service has confirmed this monitor as active after `count` pauses."""
         ...
 
 
 class MonitorLoop:
-    """Evaluates all datastreams at an interval until stopped.
+    """Evaluates all datastreams periodically until it is stopped.
 
     A failed evaluation is reported, and the next evaluation follows. If a listener fails, the other listeners
     are still called. `is_shut_out`: returns whether another monitor was active in the meantime, so that the
@@ -329,7 +330,7 @@ class MonitorLoop:
         """Last logged error of each listener, by position in `listeners`."""
 
     def run(self) -> LoopEnd:
-        """Run until `stop` is called or another monitor becomes active. Return the reason."""
+        """Run until `stop` is called or another monitor becomes active. Return the reason for the end."""
         while not self._stopping.wait(self._interval):
             if self._is_shut_out():
                 return LoopEnd.OUSTED
@@ -373,7 +374,7 @@ class MonitorLoop:
         self._failures[place] = failure
 
     def _held_by(self) -> str:
-        """Return the name of the other active monitor, or an empty string.
+        """Return the name of another monitor that is active; empty if this one may act.
 
         If this monitor is active, `standstills` is notified that it was active when the request was sent.
         """

@@ -1,4 +1,4 @@
-"""Result of one evaluation by the monitor, and the interface of objects that receive it."""
+"""Result of one evaluation by the monitor, and the interface of objects that process it."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ class Evaluation:
 
     @property
     def is_over(self) -> bool:
-        """Return whether its records arrive in time again. The window may still contain late records."""
+        """Return whether the datastream's records arrive in time again. The window may still contain late
+        records."""
         return self.lateness is not None and self.lateness.is_over
 
 
 class EvaluationListener(Protocol):
-    """Receiver of the results of every evaluation. Methods must not block."""
+    """Interface of objects that process the results of each evaluation. Methods must not block."""
 
     def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement, /) -> None:
-        """Receive the findings of an evaluation, one per evaluated datastream, and the states of
-        partitions."""
+        """Process an evaluation: the finding about each datastream, and the states of partitions."""
         ...
 
     def judging_failed(self, reason: str, movements: FleetMovement, /) -> None:
-        """Receive the reason why an evaluation has no verdict on any datastream. `movements` may still
-        contain the states of partitions."""
+        """Process an evaluation that has no verdict on any datastream. `movements` may still contain the
+        states of partitions."""
         ...

@@ -24,7 +24,7 @@ full timeout, and delays the verdicts."""
 
 
 class _Preference:
-    """Choice between two sources of measurements: the second for a minute after the first has failed."""
+    """Chooses between two sources of measurements: the second one for a minute after the first has failed."""
 
     def __init__(self, subject: str, clock: Clock) -> None:
         self.reason = ""
@@ -34,7 +34,7 @@ class _Preference:
         self._failed_at = -math.inf
 
     def answer(self, first: Callable[[], _T], second: Callable[[], _T]) -> _T:
-        """Return the result of `first`, or of `second` if it fails. Raises the error of `second`."""
+        """Return the result of `first` or, if it fails, of `second`. Raises the error of `second`."""
         if self._clock.monotonic() - self._failed_at >= _ASK_AGAIN_SECONDS:
             try:
                 found = first()
@@ -67,7 +67,7 @@ class FallbackMeasurements:
 
     @property
     def remark(self) -> str:
-        """Reason why `second` is used, or an empty string."""
+        """Reason why the second source is in use; empty if it is not."""
         return self._preference.reason
 
     def observe(
@@ -80,7 +80,7 @@ class FallbackMeasurements:
         )
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
-        """Return the late records since `since_ms`. Raises the error of `second` if both fail."""
+        """Return the records since `since_ms` that were late. Raises the error of `second` if both fail."""
         return self._preference.answer(
             lambda: self._first.late(sources, since_ms, least_ms),
             lambda: self._second.late(sources, since_ms, least_ms),
@@ -88,7 +88,7 @@ class FallbackMeasurements:
 
 
 class FallbackPast:
-    """Reads measurements of past time ranges like `FallbackMeasurements`.
+    """Reads past measurements from one of two sources like `FallbackMeasurements`.
 
     Implements `monitor.objectives.past.PastMeasurements`.
     """

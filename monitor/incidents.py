@@ -1,4 +1,4 @@
-"""Lifecycle of incidents, derived from verdicts. Pure.
+"""Opens and closes incidents according to the verdicts on a datastream. Pure.
 
 An incident opens after `open_after` consecutive BREACHED verdicts. An incident closes after `close_after`
 consecutive WITHIN verdicts over at least `close_seconds`, so that a datastream close to its objective has one
@@ -24,7 +24,7 @@ _ALWAYS: Final = ActingPolicy()
 
 
 class IncidentStep(StrEnum):
-    """Action that a verdict causes for an incident."""
+    """Action to take on an incident because of a verdict."""
 
     NONE = "none"
     OPEN = "open"
@@ -34,7 +34,7 @@ class IncidentStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentPolicy:
-    """Thresholds at which incidents open and close. `acting`: further conditions for a rebalance."""
+    """Numbers and times that determine when incidents open and close. `acting`: limits on rebalances."""
 
     open_after: int = 2
     close_after: int = 3
@@ -45,7 +45,7 @@ class IncidentPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Verdict counts and incident of one datastream. Times are monotonic seconds.
+    """State of a datastream's incident, and its latest verdicts. Times are monotonic seconds.
 
     `breaches`, `goods`: number of consecutive BREACHED and WITHIN verdicts. `helped_at`: time of the last
     request for a rebalance. `halted_at`: last time at which the datastream was not fully copied.
@@ -60,7 +60,7 @@ class Incident:
     halted_at: float | None = None
 
     def better_since(self, moment: float) -> Incident:
-        """Return the incident state after another WITHIN verdict."""
+        """Return the incident state after one more WITHIN verdict. `moment`: first of these verdicts."""
         # Called for nearly every datastream in each evaluation; `replace` takes three times as long.
         return Incident(
             self.is_open, 0, self.goods + 1, self.opened_at, self.helped_at, moment, self.halted_at
@@ -97,7 +97,7 @@ def advance(
 
 
 def closes_in_seconds(incident: Incident, policy: IncidentPolicy, now: float) -> float | None:
-    """Return the minimum seconds until the incident closes. Returns None if no incident is open, or if the
+    """Return the seconds until the incident closes at the earliest; None if no incident is open, or if the
     latest verdict is not WITHIN."""
     if not incident.is_open or incident.good_since is None:
         return None

@@ -1,4 +1,4 @@
-"""Verdicts of an instance on its own lanes."""
+"""Evaluates the state of an instance's own lanes."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def is_idle(lane: LaneStatus, found: LaneJudgement, now: float) -> bool:
 
 
 def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
-    """Return the state of a partition that is not copied. The time to loss is predicted from the movement of
-    the log start offset. The verdict has no `since`."""
+    """Return the state of a partition that is not copied. The time to data loss is predicted from the
+    movement of the log start offset. The state has no `since`."""
     is_paused = lane.what.state is UncopiedState.PAUSED
     # Without a current position, as while the leader cannot query the source, the time to loss is unknown.
     left = seconds_to_loss(lane.history, now) if lane.position is not None else None
@@ -75,7 +75,7 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> LaneJudgement:
 
 
 class Backlog(NamedTuple):
-    """Origin of a lane's backlog and its start. All fields are None without a backlog.
+    """Event that caused a lane's backlog, and its time. All fields are None without a backlog.
 
     `since_ms`: start of the backlog (epoch ms). `lost_instance`: instance whose loss caused the backlog, None
     for other origins.
@@ -87,7 +87,7 @@ class Backlog(NamedTuple):
 
 
 def backlog_of(lane: LaneStatus, now: float, now_ms: int) -> Backlog:
-    """Return the origin of a lane's backlog. `now`: monotonic seconds. `now_ms`: epoch ms."""
+    """Return the event that caused a lane's backlog. `now`: monotonic seconds. `now_ms`: epoch ms."""
     origin = _backlog_origin(lane, now, now_ms)
     if origin is None:
         return Backlog()
@@ -98,7 +98,7 @@ def backlog_of(lane: LaneStatus, now: float, now_ms: int) -> Backlog:
 
 
 def _backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> BacklogOrigin | None:
-    """Return the origin of a lane's backlog, or None.
+    """Return the kind of event that caused a lane's backlog; None if unknown.
 
     Also returns the origin of a backlog that was copied after the loss of a process in the last three
     minutes. Returns None if the lane has been on time at some point since it started.
@@ -131,8 +131,8 @@ def _loss_origin(lane: LaneStatus, now: float, seconds: float) -> BacklogOrigin 
 
 
 def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
-    """Return whether a lane has been behind since its start: late at once, or with a record older than the
-    lane."""
+    """Return whether a lane has been behind since `since`, because it was late at once or its oldest waiting
+    record is older."""
     late_since = lane.history.late_since
     if late_since is not None:
         return late_since - since <= _AT_ONCE_SECONDS

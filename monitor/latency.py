@@ -1,4 +1,4 @@
-"""Evaluation of a datastream against its latency objective. Pure.
+"""Evaluates a datastream against its latency objective. Pure.
 
 Rule 1. The oldest waiting record is older than the objective: BREACHED. The waiting record will be late when
 it arrives, even if no other records arrive. Rule 2. The objective's percentile of the latencies in the window
@@ -30,7 +30,7 @@ _MOST_ANSWERS: Final = 2_000
 
 
 class ObjectiveStatus(StrEnum):
-    """Status of a datastream with respect to its objective."""
+    """Result of comparing a datastream with its objective."""
 
     WITHIN = "within"
     BREACHED = "breached"
@@ -39,14 +39,14 @@ class ObjectiveStatus(StrEnum):
 
 
 class Source(NamedTuple):
-    """Origin of measurements: a group of datastreams and a source cluster."""
+    """Group of datastreams and source cluster to which measurements belong."""
 
     group: str
     cluster: str
 
 
 class LatencyObservation(NamedTuple):
-    """Measurements of arrived and waiting records in a window.
+    """Measurements of records that arrived in a window, and of records that wait.
 
     `records`: number of records that arrived. `counts`: histogram of the latencies of these records.
     `lag_ms`: current age of the oldest waiting record. `unaged`: number of partitions in which this age is
@@ -68,7 +68,7 @@ If all topics of a source belong to one datastream, its only topic is `EVERY_TOP
 
 @dataclass(frozen=True)
 class ObjectiveSubject:
-    """A datastream with its latency objectives, as the input of an evaluation.
+    """A datastream and its latency objectives, which the monitor evaluates.
 
     `halted`: reason why a part of the datastream is not copied, or an empty string. `remark`: information
     from the service, such as a throttling quota. `paused`: topics with partitions that an operator paused.
@@ -89,7 +89,7 @@ class ObjectiveSubject:
 
 @dataclass(frozen=True, slots=True)
 class LatencyVerdict:
-    """Result of the evaluation of a datastream against its latency objectives.
+    """Result of evaluating a datastream against its latency objectives.
 
     `observed_ms`: measured percentile, None without records. `sentence`: reason for the status. `is_halted`:
     a part of the datastream is not copied, so that a rebalance cannot help even if the status is BREACHED.
@@ -106,7 +106,7 @@ class LatencyVerdict:
     cause: str = ""
 
     def with_budgets(self, budgets: tuple[Budget, ...]) -> LatencyVerdict:
-        """Return a copy of the verdict with the given budgets."""
+        """Return a copy of the verdict with these error budgets."""
         # Called for each datastream in each evaluation; `replace` takes three times as long.
         return LatencyVerdict(
             self.standing, self.observed_ms, self.sentence, self.is_halted, budgets, self.limit_ms, self.cause
@@ -114,7 +114,7 @@ class LatencyVerdict:
 
 
 def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyObservation | None:
-    """Return the measurements of the datastream's topics, or None."""
+    """Return the measurements of all topics of the datastream; None if there are none."""
     topics = observations.get(subject.source, {})
     if (every := topics.get(EVERY_TOPIC)) is not None:
         return every
@@ -125,8 +125,8 @@ def observed(subject: ObjectiveSubject, observations: Observations) -> LatencyOb
 
 
 def selects(selection: TopicSelection, topic: str) -> bool:
-    """Return whether a topic selection includes the topic. The result is cached, because each evaluation
-    checks thousands of topics again."""
+    """Return whether a topic selection includes the topic. Cached, because each evaluation checks the same
+    thousands of topics."""
     return _selects(selection, topic, _answers_of(selection))
 
 
@@ -158,7 +158,7 @@ def judge(
     observation: LatencyObservation | None,
     objective: LatencyObjective | None = None,
 ) -> LatencyVerdict:
-    """Return the verdict of a datastream on one objective.
+    """Evaluate a datastream against one objective, and return the verdict.
 
     `objective`: None for the objective in the short form.
 
@@ -207,6 +207,6 @@ def _lateness(
 
 
 def _beyond(milliseconds: float, limit_ms: int) -> str:
-    """Return a latency above the limit as text: "just over" the limit if it rounds to the limit."""
+    """Format a latency above the limit; as "just over" the limit if it would look equal to the limit."""
     text, limit = duration_text(milliseconds / 1_000), exact_duration_text(limit_ms)
     return f"just over {limit}" if text == limit else text

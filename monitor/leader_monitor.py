@@ -1,4 +1,4 @@
-"""Monitor within an instance, which runs while the instance is leader, so that one monitor is active."""
+"""Runs a monitor within the leader, so that exactly one monitor of the service is active."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes observations from measurements in Pinot or the metrics topic. Pure.
+"""Converts measurements from Pinot or the metrics topic to observations. Pure.
 
 The age of waiting records is unknown while the source of a lane does not respond, before the lane has fetched
 a waiting record, and if the lane stops reporting.
@@ -19,8 +19,8 @@ _ON_THE_WAY_MS: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Last report of a lane about its waiting records, made at `time_ms` for an interval of `interval_ms`.
-    `lag_ms`: None if the age is unknown."""
+    """Lag of a partition in its lane's last report, at `time_ms` for the `interval_ms` before. `lag_ms`: age
+    of the oldest waiting record, None if unknown."""
 
     source: Source
     topic: str
@@ -30,13 +30,13 @@ class PartitionLag:
     interval_ms: int
 
     def is_unaged(self, now_ms: int) -> bool:
-        """Return whether records of unknown age are waiting or may be waiting."""
+        """Return whether records may be waiting whose age is unknown."""
         is_silent = now_ms - self.time_ms > 2 * self.interval_ms + _ON_THE_WAY_MS
         return self.lag_ms is None or (self.lag_records > 0 and is_silent)
 
 
 def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag], now_ms: int) -> Observations:
-    """Return an observation for each row of arrived records.
+    """Return the observations of each source and topic from sums of arrived records and lags of partitions.
 
     A row contains group, source cluster, topic, number of records, and the counts of a histogram. A lag is
     added to the observation of its topic, or to `EVERY_TOPIC` if the row sums all topics of the source.

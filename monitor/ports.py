@@ -1,4 +1,4 @@
-"""Interfaces of the monitor to the service and to measurements."""
+"""Interfaces through which the monitor accesses the service and its measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.objectives.late_times import LateTopics
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Predicted result of a rebalance.
+    """Predicted result of a rebalance, from a dry run.
 
     `loads_known`: False if loads are unknown; then, a preview without moves does not prove that a rebalance
     is useless. `effect`: None if the service does not report it. `past`: past breaches of the datastream,
@@ -33,7 +33,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class LeaseHold:
-    """Holder of the monitor lease, and the state to check before acting.
+    """Result of a request for the monitor lease: which monitor has it, and the record of rebalances.
 
     `other`: the other monitor that holds the lease, or an empty string. `record`: None if the service has a
     version without leases.
@@ -64,18 +64,18 @@ class InstanceClient(Protocol):
 
 
 class Service(Protocol):
-    """The operations of the mirroring service that the monitor uses."""
+    """Operations of the mirroring service that a monitor needs."""
 
     def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
         """Return every mirrored datastream with an objective. Raises Unreachable."""
         ...
 
     def movements(self) -> FleetMovement:
-        """Return the partitions that are not OK, by datastream. Raises Unreachable, HeadraceError."""
+        """Return the partitions of each datastream that are not OK. Raises Unreachable, HeadraceError."""
         ...
 
     def has_own_monitor(self) -> bool:
-        """Return whether an instance runs a monitor, so that other monitors must not act. Raises
+        """Return whether an instance runs its own monitor, so that other monitors must not act. Raises
         Unreachable."""
         ...
 
@@ -92,7 +92,8 @@ class Service(Protocol):
         ...
 
     def evidence(self, subject: ObjectiveSubject) -> Evidence:
-        """Return the reports of instances on the datastream's lanes, and instances that did not respond.
+        """Return the instances' reports about the lanes of a datastream, and the instances that did not
+        respond.
 
         Raises Unreachable, HeadraceError.
         """
@@ -109,11 +110,11 @@ class Service(Protocol):
 
 
 class Measurements(Protocol):
-    """Stored measurements of the mirror."""
+    """Interface to the stored measurements of the mirror."""
 
     @property
     def remark(self) -> str:
-        """Reason why a fallback source is used, or an empty string."""
+        """Reason why the fallback source is in use; empty if it is not."""
         ...
 
     def observe(
@@ -127,7 +128,7 @@ class Measurements(Protocol):
         ...
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
-        """Return the late records reported after `since_ms` (epoch ms), by source and topic.
+        """Return, for each source and topic, the late records reported after `since_ms` (epoch ms).
 
         Records with a latency of at most `least_ms` are ignored. Returns None if only short windows can be
         read. Raises Unreachable, AnalyticsError.

@@ -1,4 +1,4 @@
-"""Requests rebalances within the limits of the policy. Each result includes its reason as a sentence."""
+"""Requests rebalances within the limits of the policy, and gives the reason for each result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RequestResult(NamedTuple):
 
 
 class Rebalancing:
-    """Requests rebalances. Decisions are based on the record passed to `note` in its last call."""
+    """Requests rebalances within the limits, based on the record of rebalances last passed to `note`."""
 
     def __init__(self, service: Service, policy: ActingPolicy, clock: Clock) -> None:
         self._service = service
@@ -62,14 +62,14 @@ class Rebalancing:
         self._last_rebalanced = ""
 
     def note(self, record: ActionRecord | None) -> None:
-        """Replace the record of recent rebalances by the one that the service has stored. `record`: None if
-        the service has no shared record. Without the list, only rebalances by this monitor count."""
+        """Replace the record of recent rebalances by that of the service. None if the service has no such
+        record: then only rebalances by this monitor count."""
         if record is not None:
             self._record = record
 
     def begin(self) -> None:
-        """Begin an evaluation of all datastreams. The record passed to `note` now shows whether the last
-        request is still pending."""
+        """Prepare for an evaluation of all datastreams. From now on, the record passed to `note` shows
+        whether the last request is still pending."""
         self._last_rebalanced = ""
 
     def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> RequestResult:

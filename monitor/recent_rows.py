@@ -1,4 +1,4 @@
-"""Running sums over the rows of the metrics topic, for windows that end now. Pure.
+"""Keeps sums over recent rows of the metrics topic, for windows that end now. Pure.
 
 Histograms are kept per topic and second for two minutes, and per topic and minute for longer windows. Lags
 are kept per partition, longest waits per topic and ten seconds, and late records per topic and second. Memory
@@ -43,7 +43,7 @@ _LagReport = tuple[int, int, int, int]
 
 
 def columns_read() -> dict[str, Any]:
-    """Return the Avro schema of rows, up to the last column that this module uses.
+    """Return the Avro schema for reading rows, up to the last column that this module uses.
 
     Later columns are not decoded.
     """
@@ -54,7 +54,7 @@ def columns_read() -> dict[str, Any]:
 
 
 class _TimeSlots:
-    """Rows of each topic, grouped into time slots of `length_ms` by the time of measurement."""
+    """Rows of each topic, divided into time slots of `length_ms` by the time of measurement."""
 
     def __init__(self, length_ms: int) -> None:
         self._length = length_ms
@@ -66,7 +66,7 @@ class _TimeSlots:
     def forget(
         self, before_ms: int, after_ms: int, past: Callable[[_Topic, int, Sequence[int]], None] | None = None
     ) -> None:
-        """Move the slots before `before_ms` to `past`.
+        """Remove the slots before `before_ms`, after passing their rows to `past`.
 
         Slots after `after_ms` are dropped, too. The rows of each remaining slot are merged.
         """
@@ -97,8 +97,8 @@ class _TimeSlots:
 
 
 class _Waits:
-    """Longest wait of each topic in each slot of ten seconds, if above `least_ms`, and the report interval in
-    ms."""
+    """For each topic and slot of ten seconds, the longest wait if above `least_ms`, and the report interval
+    in ms."""
 
     def __init__(self, least_ms: float) -> None:
         self._least = least_ms
@@ -128,7 +128,7 @@ class _Waits:
 
 
 class _LateRecords:
-    """Late records of each topic, by second of the report of a lane.
+    """Late records of each topic, for each second in which a lane reported them.
 
     Contains the timestamp of the oldest late record, and the end of its wait. `least_ms`: age above which a
     record is late; infinity to record nothing.
@@ -145,7 +145,7 @@ class _LateRecords:
     def add(
         self, place: tuple[_Topic, int], lag: _LagReport, counts: Sequence[int], before: _LagReport | None
     ) -> None:
-        """Add a lane's report about a partition.
+        """Record the late records in a lane's report about a partition.
 
         `before`: previous report of the partition. The oldest waiting record limits the age of the records
         that have arrived since, usually more exactly than the histogram bucket.
@@ -182,7 +182,8 @@ class _LateRecords:
                 del self._by_topic[topic]
 
     def recent_age_ms(self, lags: Mapping[tuple[_Topic, int], _LagReport]) -> dict[_Topic, int]:
-        """Return the maximum age in partitions that may still have late records (see `is_recent`), by topic.
+        """Map each topic to the maximum age of records in partitions that may still have late records (see
+        `is_recent`).
 
         `lags`: last report of each partition.
         """
@@ -202,12 +203,12 @@ class _LateRecords:
 
 
 def _begun_in(period: TimeRangePiece, length_ms: int) -> range:
-    """Return the numbers of the time slots that start within the piece. Two pieces never share a slot."""
+    """Return the numbers of the time slots that start within a piece. No slot belongs to two pieces."""
     return range(-(-period.since_ms // length_ms), -(-period.until_ms // length_ms))
 
 
 def _at(slots: Mapping[int, _T], wanted: range) -> Iterator[_T]:
-    """Yield the data of the given time slots. Slots without data are skipped."""
+    """Yield the data of the wanted time slots, skipping slots without data."""
     if len(wanted) < len(slots):
         return (slots[number] for number in wanted if number in slots)
     return (slot for number, slot in slots.items() if number in wanted)
@@ -218,7 +219,7 @@ def _sum(rows: _Rows) -> Sequence[int]:
 
 
 class RecentRows:
-    """Sums of the rows of the metrics topic.
+    """Sums over the recent rows of the metrics topic.
 
     Callers decode the rows with the schema of `columns_read`. `least_ms`: age above which waits and late
     records are kept with their times; infinity to keep none.
@@ -249,7 +250,7 @@ class RecentRows:
         self._waits.add(topic, lag[0], lag[2], lag[3])
 
     def forget(self, now_ms: int, longest_ms: int) -> None:
-        """Drop rows that are more than `longest_ms` in the past or in the future."""
+        """Drop rows whose time is more than `longest_ms` before or after now."""
         since, until = now_ms - longest_ms, now_ms + longest_ms
         is_long = longest_ms > _LONGEST_FINE_MS
         past = self._coarse.add if is_long else None
@@ -260,7 +261,7 @@ class RecentRows:
         self._lags = {place: lag for place, lag in self._lags.items() if since <= lag[0] <= until}
 
     def observe(self, now_ms: int, window_ms: int) -> Observations:
-        """Return the observations of each topic with rows in the window that ends now."""
+        """Return the measurements of each topic that has rows in the window, which ends now."""
         since = now_ms - window_ms
         found: defaultdict[_Topic, _Rows] = defaultdict(list)
         self._fine.since(since, found)
@@ -270,7 +271,7 @@ class RecentRows:
         return observations(sums, list(self._lags_since(since)), now_ms)
 
     def past(self, period: TimeRangePiece, milliseconds: Collection[int]) -> TopicLatencySums:
-        """Return the measurements of a past time range, not older than the retained rows.
+        """Return the measurements of a past time range, which must not be older than the kept rows.
 
         If the range does not start at a full minute, the measurements may start up to one minute late.
         `milliseconds`: limits, all at least `least_ms`."""
@@ -283,7 +284,7 @@ class RecentRows:
         return TopicLatencySums([*found], [sum(count) for count in counts], late, stale)
 
     def late(self, sources: Collection[Source], since_ms: int) -> LateTopics:
-        """Return the late records that were reported after `since_ms`, by topic of the sources."""
+        """Return, for each topic of the sources, the late records reported after `since_ms`."""
         recent = self._late.recent_age_ms(self._lags)
         found: dict[Source, dict[str, TopicLateness]] = {}
         for topic, late in self._late.since(since_ms, sources).items():

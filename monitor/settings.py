@@ -16,7 +16,7 @@ from monitor.usage_bill import PriceTable
 
 
 class MeasurementPlace(StrEnum):
-    """Source of measurements.
+    """Source from which the monitor reads measurements.
 
     `pinot`, the topic to which instances write (without Pinot), or Pinot with the topic as fallback.
     """
@@ -27,7 +27,7 @@ class MeasurementPlace(StrEnum):
 
 
 class TransferPriceSettings(Settings):
-    """Price of transfers between two clusters."""
+    """Price of transfers from one cluster to another."""
 
     source: str
     """Alias of the source cluster."""
@@ -57,13 +57,13 @@ class UsageSettings(Settings):
         return self
 
     def table(self) -> PriceTable:
-        """Return the prices by source and destination."""
+        """Return a table with the price of transfers from each source to each destination."""
         pairs = {(price.source, price.destination): price.per_gb for price in self.prices.values()}
         return PriceTable(self.per_gb, pairs)
 
 
 class MonitorSettings(Settings):
-    """Evaluation of latency, and conditions for rebalances."""
+    """Settings of the monitor: evaluation of latency, and conditions for rebalances."""
 
     enabled: bool = True
     """Run the monitor in the instance that is leader. `headrace monitor` exits immediately if the leader runs

@@ -1,4 +1,5 @@
-"""Attributes measured sums to datastreams and owners, with transfer cost and shares of quotas. Pure."""
+"""Attributes measured usage to datastreams and owners, with the cost of transfers and shares of quotas.
+Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class PriceTable:
-    """Prices of transfers per 10^9 bytes.
+    """Price of transfers between clusters per 10^9 bytes.
 
     `per_gb`: price for pairs of clusters that are not in `pairs`, None if unknown.
     """
@@ -31,7 +32,7 @@ class PriceTable:
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """Usage of one topic by one datastream on one UTC day. `day_ms`: start of the day.
+    """Usage of one topic by one datastream on one UTC day, which starts at `day_ms`.
 
     `datastream`: name of the group if no current datastream selects the topic; `owner` and `destination` are
     empty in this case. `bytes`: size as fetched from the source, including batch headers. `cost`: None if
@@ -53,8 +54,7 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class OwnerUsage:
-    """Usage of one owner over the whole queried period. `cost`: None if the cost of at least one line is
-    unknown.
+    """Usage of one owner over the whole queried period. `cost`: None if the cost of any line is unknown.
 
     `quota_bytes_per_second`: None if the owner has no quota. `quota_share`: mean rate as a share of the
     quota.
@@ -71,7 +71,7 @@ class OwnerUsage:
 
 
 def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: PriceTable) -> list[UsageLine]:
-    """Return the usage of each topic, datastream and day, sorted by day, owner, datastream and topic.
+    """Compute the usage of each topic, datastream and day; sorted by day, owner, datastream and topic.
 
     Datastreams that share tasks are measured together. The usage of a topic is attributed to the oldest
     datastream that selects the topic.
@@ -105,14 +105,14 @@ def bill(sums: Iterable[UsageSum], datastreams: Sequence[Datastream], prices: Pr
 
 
 def _selecting(candidates: Sequence[Datastream], topic: str) -> Datastream | None:
-    """Return the datastream to which the usage of a topic belongs. A datastream that is alone in its group
-    also gets the usage of topics that it no longer selects."""
+    """Return the datastream to which the usage of a topic is attributed; None if no datastream selects the
+    topic. A datastream that is alone in its group also gets topics that it no longer selects."""
     found = next((datastream for datastream in candidates if datastream.selection.matches(topic)), None)
     return candidates[0] if found is None and len(candidates) == 1 else found
 
 
 def by_owner(lines: Iterable[UsageLine], quota_of: Callable[[str], int], seconds: float) -> list[OwnerUsage]:
-    """Return the usage of each owner, largest first.
+    """Add up the usage of each owner, and sort by usage, largest first.
 
     `quota_of`: returns the quota of an owner in bytes per second, 0 if there is none. `seconds`: elapsed part
     of the period.

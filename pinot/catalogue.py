@@ -1,4 +1,5 @@
-"""Named queries: functions of `queries.py` and `partitions/` that can be called with text parameters.
+"""Named queries: functions of `queries.py` and `partitions/` that callers invoke by name, with parameters as
+text.
 
 `headrace pinot query` and dashboards call these queries; the catalogue also lists the available queries.
 """
@@ -37,7 +38,7 @@ _PROPERTIES: Final = ("p50_ms", "p99_ms")
 
 @dataclass(frozen=True)
 class Question:
-    """A named query: its summary, and its parameters except the time range."""
+    """Description of a named query: its summary, and its parameters except the time range."""
 
     name: str
     summary: str
@@ -46,7 +47,7 @@ class Question:
 
 
 def questions() -> list[Question]:
-    """Return all named queries, by name."""
+    """Map the name of each named query to its description."""
     return [_describe(name) for name in sorted(_QUESTIONS)]
 
 
@@ -65,7 +66,7 @@ def _describe(name: str) -> Question:
 def ask(
     client: PinotClient, name: str, when: TimeRange, parameters: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Run a named query and return plain rows.
+    """Run a named query and return its rows as mappings.
 
     Raises NotFound for an unknown name, InvalidRequest for a missing, unknown or invalid parameter, and the
     errors of the client.
@@ -89,7 +90,7 @@ def ask(
 
 
 def _value(name: str, text: str, hint: Any) -> Any:
-    """Convert the text of a query parameter to its type; commas separate the items of a sequence."""
+    """Convert a query parameter from text to its type; commas separate the items of a sequence."""
     if get_origin(hint) is UnionType:
         hint = next(choice for choice in get_args(hint) if choice is not NoneType)
     if get_origin(hint) is Sequence:

@@ -103,7 +103,7 @@ def _is_retriable(error: BaseException) -> bool:
 
 
 def _check(sql: str, parameters: Mapping[str, Value]) -> None:
-    """Validate an SQL query and its parameters.
+    """Raise an error for a query without LIMIT, or for parameters that pinotdb would quote incorrectly.
 
     pinotdb does not quote a star. pinotdb would write an empty list as `in ()`, and None as the name of a
     column.
@@ -133,7 +133,7 @@ def _translated(cursor: Any, sql: str, parameters: dict[str, Value], broker: str
 
 
 def _failure(raw: Mapping[str, Any] | None, error: Exception) -> HeadraceError:
-    """Return the error for a response that pinotdb rejected."""
+    """Return the error that describes why pinotdb rejected a response."""
     response = (raw or {}).get("response")
     found = response.get("exceptions", []) if isinstance(response, Mapping) else []
     codes = {int(entry.get("errorCode", 0)) for entry in found}

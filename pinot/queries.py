@@ -1,4 +1,4 @@
-"""Typed queries to Pinot, one function per query.
+"""Queries to Pinot with typed results, one function for each query.
 
 Values are passed as parameters of the client. Only the names of Headrace's own columns are inserted into the
 text of a query. Every function raises the errors of `PinotClient.ask`.
@@ -34,7 +34,7 @@ HISTOGRAM_SUMS: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUM
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """Latency of the records of a datastream, a task or a partition.
+    """Latency of records: those of a datastream, a task or a partition.
 
     If a query groups by datastream or by task, the names of the lower levels are empty. `counts` is the
     histogram of `mirror.model.metrics`; `p50_ms` and `p99_ms` are computed from it.
@@ -67,14 +67,14 @@ def latency_by_datastream(client: PinotClient, when: TimeRange) -> list[LatencyR
 
 
 def latency_by_task(client: PinotClient, when: TimeRange, datastream: str | None = None) -> list[LatencyRow]:
-    """Return the latency of each task, of one datastream or of all."""
+    """Return the latency of each task, either of one datastream or of all."""
     return _latency(client, ("datastream", "task"), when, datastream)
 
 
 def latency_by_partition(
     client: PinotClient, when: TimeRange, datastream: str | None = None
 ) -> list[LatencyRow]:
-    """Return the latency of each partition, of one datastream or of all."""
+    """Return the latency of each partition, either of one datastream or of all."""
     return _latency(client, ("datastream", "task", "topic", "kafka_partition"), when, datastream)
 
 
@@ -121,7 +121,7 @@ def _known(value: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LagRow(LaneInterval):
-    """Latest lag of one partition, and the records copied in the range of the query.
+    """Latest lag of one partition, and the number of records copied in the range of the query.
 
     Also contains the interval at whose end the lag was measured. `lag_ms` is None if unknown.
     """
@@ -135,7 +135,7 @@ class LagRow(LaneInterval):
 def lag_by_partition(
     client: PinotClient, when: TimeRange, datastream: str | None = None, least_ms: int | None = None
 ) -> list[LagRow]:
-    """Return the lag of each partition that reported in the range, highest record count first.
+    """Return the latest lag of each partition that reported one in the range, most copied records first.
 
     `least_ms`: return only partitions with records that have waited for longer than this, and partitions with
     waiting records that have not reported recently.
@@ -208,7 +208,7 @@ _INCIDENT_COLUMNS: Final = tuple(field.name for field in fields(IncidentRow))
 def incidents(
     client: PinotClient, when: TimeRange, datastream: str | None = None, limit: int = 1000
 ) -> list[IncidentRow]:
-    """Return incidents that changed in the range, in their latest state, newest first."""
+    """Return the incidents that changed in the range in their latest state, newest first."""
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     only = ""
     if datastream is not None:
@@ -224,7 +224,7 @@ def incidents(
 
 
 def _incident(row: IncidentRow) -> IncidentRow:
-    """Return the incident row with None for unknown values (-1)."""
+    """Return a row of an incident, in which unknown values (-1) are replaced by None."""
 
     def known(value: float | None) -> float | None:
         return None if value == UNKNOWN else value
@@ -260,7 +260,7 @@ class MirrorRateRow:
 def mirror_rates(
     client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
 ) -> list[MirrorRateRow]:
-    """Return the copy rates of partitions that kept up: lag always known and below `most_lag_ms`.
+    """Return the copy rates of partitions that kept up: their lag was always known and below `most_lag_ms`.
 
     The mirror copied such partitions as fast as records arrived.
     """

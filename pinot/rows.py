@@ -1,4 +1,5 @@
-"""Converts errors about unexpected rows of Pinot: another server, another schema, or empty values."""
+"""Reports rows of Pinot that a query function cannot parse: another server, another schema, or empty
+values."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _ADVICE: Final = "check that it is Pinot, with the tables of headrace pinot appl
 
 
 def checked_rows(read: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Decorate a query function so that it raises AnalyticsError for unexpected rows."""
+    """Decorate a query function so that it raises AnalyticsError for rows that it cannot parse."""
 
     @wraps(read)
     def reading(*args: _P.args, **kwargs: _P.kwargs) -> _T:

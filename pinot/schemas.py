@@ -1,4 +1,4 @@
-"""Converts table definitions to Pinot's schema and table, and to the Avro schema.
+"""Converts table definitions to the schemas and tables of Pinot, and to Avro schemas.
 
 Pinot 0.11 and 1.x accept the JSON: streams under `ingestionConfig`, no `schemaName`, no comparison column
 (every version defaults to the time column), rows and time as flush limits.
@@ -25,7 +25,7 @@ _PINOT_TYPES: Final = {ColumnType.LONG: "LONG", ColumnType.DOUBLE: "DOUBLE", Col
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a table's rows come from and how they are stored.
+    """Source of a table's rows, and options for storing them.
 
     `kafka_properties` are passed to the consumer unchanged (security), `upsert_options` to `upsertConfig`.
     `segment_rows` and `segment_hours`: limits at which a consuming segment ends.
@@ -43,7 +43,7 @@ class Placement:
 
     @property
     def has_references(self) -> bool:
-        """True if a property refers to an environment variable of Pinot's processes (`${NAME}`)."""
+        """True if a property refers to an environment variable of Pinot (`${NAME}`)."""
         return any(value.startswith("${") for value in self.kafka_properties.values())
 
 
@@ -69,7 +69,7 @@ def _avro_field(table: Table, column: Column) -> dict[str, Any]:
 
 
 def pinot_schema(table: Table) -> dict[str, Any]:
-    """Return the schema document for `POST /schemas`."""
+    """Return the request body of `POST /schemas` for a table."""
     schema: dict[str, Any] = {
         "schemaName": table.name,
         "dimensionFieldSpecs": [_field(table, column) for column in table.dimensions],
@@ -98,7 +98,7 @@ def _field(table: Table, column: Column) -> dict[str, Any]:
 
 
 def pinot_table(table: Table, placement: Placement) -> dict[str, Any]:
-    """Return the table document for `POST /tables`."""
+    """Return the request body of `POST /tables` for a table."""
     document: dict[str, Any] = {
         "tableName": table.name,
         "tableType": "REALTIME",

@@ -37,7 +37,7 @@ class SampledPartition:
 
 @dataclass(frozen=True, slots=True)
 class LogGrowth:
-    """Growth of a partition's log in bytes, and the time of the growth (ms); both are 0 if unknown."""
+    """Number of bytes by which a partition's log has grown, and in how many ms; both are 0 if unknown."""
 
     growth_bytes: float
     growth_ms: int
@@ -69,7 +69,7 @@ class PartitionMetric:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetricHourly:
-    """All samples of one partition in the hour from `hour_ms`, in the units of `PartitionMetric`.
+    """Rollup of one partition's samples in the hour from `hour_ms`, in the units of `PartitionMetric`.
 
     `mean`, `p95` and `max` are statistics of the inflow. `sampled_…` is the mean of the sampled rate.
     `growth` is the sum over the hour. Rates of bytes out and of messages are UNKNOWN unless every sample has
@@ -151,7 +151,7 @@ class Table:
 
     @property
     def dimensions(self) -> tuple[Column, ...]:
-        """Columns to select and group by: texts, and numbers that identify something."""
+        """Columns by which queries select and group: texts, and numbers that identify something."""
         named = {*self.key, "kafka_partition", "broker", "plan_epoch", "bucket_start_ms", "bucket_end_ms"}
         return tuple(
             c
@@ -161,7 +161,7 @@ class Table:
 
     @property
     def metrics(self) -> tuple[Column, ...]:
-        """Columns to aggregate."""
+        """Columns that queries aggregate."""
         dimensions = set(self.dimensions)
         return tuple(c for c in self.columns if c.name != self.time_column and c not in dimensions)
 
@@ -243,7 +243,7 @@ TABLES: Final = (
 
 
 def table_named(name: str) -> Table:
-    """Return the table definition of that name. Raises NotFound."""
+    """Return the definition of the table with that name. Raises NotFound."""
     for table in TABLES:
         if table.name == name:
             return table

@@ -1,4 +1,4 @@
-"""Queries the latency of each topic for the monitor, over thousands of topics.
+"""Queries the latency of thousands of topics for the monitor.
 
 `arrived` and `lateness` run several times a minute. Both functions therefore return rows or columns of
 numbers as received from Pinot, without an object per topic. If one number for all topics of a datastream is
@@ -36,7 +36,7 @@ _MOST_NAMED: Final = 100
 
 @checked_rows
 def arrived(client: PinotClient, when: TimeRange, together: Together = ()) -> list[Row]:
-    """Return the latency counts of each topic with rows in the range.
+    """Return the latency histogram of each topic that has rows in the range.
 
     Columns: datastream (the group), source cluster, topic, records copied, and the `LATENCY_BUCKETS` counts
     of its histogram, all summed by Pinot. Each element of `together` has one row, with `EVERY_TOPIC` as the
@@ -65,8 +65,8 @@ def _sums(client: PinotClient, columns: str, when: TimeRange, together: Together
 def _grouped(
     client: PinotClient, names: str, columns: str, when: TimeRange, groups: Sequence[str] = ()
 ) -> list[Row]:
-    """Return measurements summed by the columns `names`. `groups`: restriction to some groups; empty for
-    all."""
+    """Return measurements summed for each combination of the columns `names`. `groups`: restriction to some
+    groups; empty for all."""
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     only = ""
     if groups:
@@ -87,7 +87,7 @@ def _grouped(
 
 @dataclass(frozen=True, slots=True)
 class LateColumns:
-    """Late records of topics, as columns of equal length.
+    """Numbers of late records of topics, as columns of equal length.
 
     The keys of `beyond` and `within` are ages in ms. `beyond`: records in buckets above the bucket of the
     age; `within`: records in the bucket of the age.
@@ -103,7 +103,7 @@ class LateColumns:
 def lateness(
     client: PinotClient, when: TimeRange, ages_ms: Sequence[int], together: Together = ()
 ) -> LateColumns:
-    """Return the late records of each topic with rows in the range.
+    """Return the numbers of late records for each topic that has rows in the range.
 
     Each element of `together` has one row. Raises the errors of `PinotClient.ask`.
     """
@@ -127,7 +127,7 @@ def lateness(
 def stale_by_topic(
     client: PinotClient, when: TimeRange, ages_ms: Sequence[int]
 ) -> Mapping[int, Mapping[Place, float]]:
-    """Return the seconds for which a topic's records waited longer than an age, by age in ms.
+    """Map each age (ms) to the seconds for which the records of each topic waited longer.
 
     Times are rounded to ten seconds, or to the interval of the measurements if that is longer. Pinot returns
     no rows for topics without waiting records of that age. Raises the errors of `PinotClient.ask`.
@@ -161,7 +161,7 @@ def _stale(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> list
 
 
 def _parts(ages_ms: Iterable[int]) -> Iterator[range]:
-    """Yield ranges of latency buckets: one for the bucket of each age, and one for the buckets between two
+    """Divide the latency buckets into ranges: one for the bucket of each age, and one for the buckets between
     ages."""
     begin = 0
     for own in sorted({latency_bucket(age) for age in ages_ms}):
@@ -174,7 +174,7 @@ def _parts(ages_ms: Iterable[int]) -> Iterator[range]:
 
 
 def _added(columns: Sequence[Sequence[float]], length: int) -> Sequence[float]:
-    """Return the row-wise sum of columns."""
+    """Return the sum of columns, row by row."""
     if not columns:
         return [0.0] * length
     total = columns[0]
@@ -189,7 +189,7 @@ PartitionPlace: TypeAlias = tuple[str, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class LateSecond:
-    """Late records of a partition within one second.
+    """Late records of a partition that were reported within one second.
 
     `time_ms`: time of the last report; `age_ms`: upper bound of the age of the oldest record that arrived or
     waited; `waited_ms`: the same bound for records that were certainly late.
@@ -209,7 +209,7 @@ class NewestReport(NamedTuple):
 
 
 class LateReports(NamedTuple):
-    """Seconds with late records, and the time of each partition's last report."""
+    """Seconds in which late records were reported, and the time of each partition's last report."""
 
     late: list[LateSecond]
     newest: dict[PartitionPlace, NewestReport]
@@ -217,7 +217,7 @@ class LateReports(NamedTuple):
 
 @checked_rows
 def late_reports(client: PinotClient, when: TimeRange, groups: Sequence[str], least_ms: int) -> LateReports:
-    """Return the seconds in which partitions may have reported records older than `least_ms`.
+    """Return the seconds in which partitions may have reported records later than `least_ms`.
 
     Only partitions of the groups are included. Raises the errors of `PinotClient.ask`.
     """

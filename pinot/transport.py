@@ -1,4 +1,4 @@
-"""HTTP requests to a Pinot server with limits on size and total time.
+"""HTTP transport for requests to a Pinot server, with limits on size and total time.
 
 httpx applies its timeouts to each read, so a server that sends a byte now and then never times out. A
 compressed response can also expand to thousands of times its size. The transport therefore limits the total
@@ -90,7 +90,7 @@ async def _joined(parts: AsyncIterator[bytes], most: int) -> bytes:
 
 
 async def _opened(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield decompressed gzip data in steps of at most 64 KiB. Raises httpx.DecodingError."""
+    """Decompress gzip data, and yield it in parts of at most 64 KiB. Raises httpx.DecodingError."""
     opener = zlib.decompressobj(_WITH_GZIP_HEADER)
     try:
         async for part in parts:

@@ -1,4 +1,4 @@
-"""Interfaces (Protocols) of the sampler and the rollup."""
+"""Interfaces of the sampler and the rollup to Kafka."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pmp.samples.snapshot import LogSnapshot
 
 
 class ClusterProbe(Protocol):
-    """Measures the partitions of one cluster."""
+    """Interface for measuring the partitions of one cluster."""
 
     def snapshot(self) -> LogSnapshot:
         """Return leaders, end offsets and log sizes of all partitions. Raises Unreachable, NotAuthorized."""
@@ -23,7 +23,7 @@ class ClusterProbe(Protocol):
 
 
 class SampleSink(Protocol):
-    """Writer of samples."""
+    """Interface for writing samples."""
 
     def write(self, samples: Sequence[Sample]) -> None:
         """Write samples and return when all are stored. Raises Unreachable, Refused."""
@@ -35,7 +35,7 @@ class SampleSink(Protocol):
 
 
 class HourSink(Protocol):
-    """Writer of hourly rollups."""
+    """Interface for writing hourly rollups."""
 
     def write(self, rows: Iterable[PartitionMetricHourly]) -> None:
         """Write rollups and return when all are stored. Raises Unreachable, Refused."""

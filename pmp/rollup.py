@@ -27,7 +27,7 @@ _AHEAD_MS: Final = HOUR_MS
 
 
 def hours_to_roll_up(sampled: Mapping[Hour, int], rolled_up: Mapping[Hour, int]) -> list[Hour]:
-    """Return the hours whose rollups lack samples, oldest first. Pure."""
+    """Return the hours whose rollups do not include all samples, oldest first. Pure."""
     behind = [hour for hour, samples in sampled.items() if samples > rolled_up.get(hour, 0)]
     return sorted(behind, key=lambda hour: (hour.hour_ms, hour.cluster))
 
@@ -51,8 +51,8 @@ class Rollup(RoundService):
         self._sink.close()
 
     def round(self) -> list[Hour]:
-        """Roll up all hours whose rollup lacks samples, and return them. Raises the errors of Pinot and
-        Kafka."""
+        """Roll up all hours whose rollups do not include all samples, and return them. Raises the errors of
+        Pinot and Kafka."""
         now_ms = self._clock.now_ms()
         since = (now_ms - self._horizon_ms) // HOUR_MS * HOUR_MS
         when = TimeRange(since, now_ms + _AHEAD_MS)

@@ -1,4 +1,4 @@
-"""Base classes of services that run in a thread or do their work at an interval."""
+"""Base classes of services that run in a thread, or that do some work at an interval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ThreadService(BackgroundThread):
-    """A service with one thread. `failure`: error that ended the thread."""
+    """Base class of a service with one thread. `failure`: error that ended the thread."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, is_daemon=False)
@@ -21,7 +21,7 @@ class ThreadService(BackgroundThread):
 
 
 class RoundService(ThreadService):
-    """Service that calls `_work` at once and then at every interval.
+    """Base class of a service that calls `_work` at once and then at every interval.
 
     An error that `_ends` accepts ends the thread. After other errors of Headrace, the next call tries again.
     `last_problem`: error of the last call; empty if it succeeded.
@@ -43,7 +43,7 @@ class RoundService(ThreadService):
         """Do the work of one interval. Raises HeadraceError."""
 
     def _ends(self, error: HeadraceError) -> bool:
-        """Return whether an error of `_work` ends the service."""
+        """Return whether an error of `_work` must end the service."""
         return not error.retriable
 
     def _run(self) -> None:

@@ -15,7 +15,7 @@ from pmp.samples.sample import EXECUTION_TOPIC, SAMPLES_TOPIC
 
 
 class SampledCluster(Settings):
-    """Settings of a cluster whose samples are read; the key is its alias in `clusters`."""
+    """Settings of a cluster whose samples are read. Its key is the alias of the cluster in `clusters`."""
 
     datacenter: str = ""
     """Name of the datacenter, stored with every sample."""
@@ -134,7 +134,7 @@ class SamplerSettings(Settings):
 
 
 class ProviderSettings(Settings):
-    """Settings of the load provider of the assigner."""
+    """Settings of the provider that computes loads for the assigner."""
 
     window_seconds: Seconds = 3600.0
     """Window over which loads are computed."""

@@ -43,7 +43,7 @@ class Size(NamedTuple):
 
 
 class Twins(NamedTuple):
-    """Two classes with many common fields, each as `file:name`."""
+    """Two classes that have many fields in common, each as `file:name`."""
 
     first: str
     second: str
@@ -58,7 +58,8 @@ def tree_of(file: Path) -> ast.Module:
 
 @cache
 def nodes_of(file: Path) -> list[ast.AST]:
-    """Return the syntax tree nodes of a file; walking the trees of all files takes a second."""
+    """Return all nodes of a file's syntax tree. Cached, because walking the trees of all files takes a
+    second."""
     return list(ast.walk(tree_of(file)))
 
 
@@ -99,7 +100,7 @@ def _rooms_used(file: Path, package: str, rooms: set[str | None]) -> Iterator[st
 
 
 def twins(least: int = SHARED_FIELDS) -> list[Twins]:
-    """Return the pairs of classes with common fields, most fields first."""
+    """Return the pairs of classes that have fields in common, most common fields first."""
     classes = [found for package in PACKAGES for found in _classes_of(package)]
     found = [
         Twins(first, second, tuple(sorted(fields & others)))

@@ -114,8 +114,8 @@ def tail_of(log):
 
 
 def requirements(name, wanted):
-    """Write a requirements file with those locked packages that `wanted` accepts, with their hashes; return
-    the file."""
+    """Write a requirements file with the locked packages that `wanted` accepts, with their hashes, and return
+    it."""
     if not os.path.isdir(WORK):
         os.makedirs(WORK)
     path = os.path.join(WORK, name + ".txt")
@@ -329,8 +329,8 @@ class Extras(object):
         )
 
     def _begin_unless_present(self, module, verb, what, log_name):
-        """Start a command of a module, and return its process; None if the module's `check` finds nothing to
-        do."""
+        """Start the command of a module, and return its process. If its `check` finds nothing to do, return
+        None."""
         command = [VENV_PYTHON, "-m", module]
         if subprocess.call(command + ["check"], cwd=ROOT) == 0:
             return None

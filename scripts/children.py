@@ -1,4 +1,5 @@
-"""Runs the commands of a set-up, each in a new session; all are killed with the process that started them."""
+"""Runs the commands of a set-up, each in a new session. All are killed when the process that started them
+ends."""
 
 from __future__ import print_function
 

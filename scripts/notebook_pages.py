@@ -29,7 +29,7 @@ _FENCE = re.compile(r"^(`{3,})", re.MULTILINE)
 
 
 class NotebookPage(NamedTuple):
-    """A notebook as Markdown. `figures`: SVG by file name."""
+    """A notebook converted to Markdown. `figures`: maps file names to SVG."""
 
     markdown: str
     figures: dict[str, str]
@@ -46,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return a page in which links to notebooks lead to their pages. In the repository they lead to the
+    """Change the links to notebooks in a page, so that they lead to the pages of the notebooks instead of the
     files."""
     return _LINK.sub(rf"](\1{FOLDER}/\2.md\3)", markdown)
 
@@ -90,7 +90,7 @@ def _alt(text: str) -> str:
 
 
 def _folded(title: str, markdown: str) -> str:
-    """Return a block that opens on a click (`pymdownx.details`)."""
+    """Return a block that is hidden until the reader clicks on it (`pymdownx.details`)."""
     return f'??? quote "{title}"\n\n{indent(markdown, "    ")}'
 
 

@@ -32,7 +32,7 @@ class Sentence(NamedTuple):
 
 
 def sentences_of(text: str) -> Iterator[str]:
-    """Yield the sentences of a text that have at least a few words."""
+    """Yield the sentences of a text that have more than a few words."""
     for sentence in _END.split(" ".join(text.split())):
         if len(sentence.split()) >= LEAST_WORDS:
             yield sentence

@@ -18,7 +18,8 @@ _AS_THEY_ARE = {
 
 
 def read(listing):
-    """Return the options in the output of `pip config list`, by name without section."""
+    """Map each option in the output of `pip config list` to its value. The section is omitted from the
+    name."""
     found = {}
     for section in _SECTIONS:
         for line in listing.splitlines():
@@ -82,7 +83,7 @@ def _of_the_connection(options):
 
 
 def _of_certificates(present):
-    """Return the variables that make uv trust the same certificates as pip; by default uv trusts only its
+    """Return variables that make uv trust the same certificates as pip. By default, uv trusts only its
     own."""
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         if present.get(name):

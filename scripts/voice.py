@@ -157,7 +157,7 @@ def words_of(text: str) -> list[str]:
 
 
 def count_phrases(words: list[str]) -> int:
-    """Return how often any of the counted phrases occurs in the words."""
+    """Return how often the words contain any of the counted phrases."""
     joined = f" {' '.join(words)} "
     return sum(joined.count(f" {phrase} ") for phrase in PHRASES)
 

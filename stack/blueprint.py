@@ -1,4 +1,4 @@
-"""Construction of the servers with their memory, their Java and their addresses."""
+"""Creates the servers with their memory, their Java and their addresses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StackAddresses:
     pinot_broker: str
 
     def as_dict(self) -> dict[str, str]:
-        """Return the addresses by name."""
+        """Return a mapping of each server's name to its address."""
         return asdict(self)
 
     def as_environment(self) -> dict[str, str]:
@@ -55,7 +55,7 @@ class StackAddresses:
 
 
 def addresses_of(ports: StackPorts) -> StackAddresses:
-    """Return the addresses of the servers, given their ports."""
+    """Return the addresses that the servers have with these ports."""
     return StackAddresses(
         zookeeper=f"{LOOPBACK}:{ports.zookeeper}",
         source=f"{LOOPBACK}:{ports.source}",

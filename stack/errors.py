@@ -21,7 +21,7 @@ from __future__ import annotations
 
 
 class StackError(Exception):
-    """Root of the hierarchy; `str()` returns "message: advice"."""
+    """Base class of these errors; `str()` returns "message: advice"."""
 
     def __init__(self, message: str, *, advice: str = "") -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class CertificateRefused(JarsUnavailable):
 
 
 class WrongSum(JarsUnavailable):
-    """The SHA-256 of a jar differs from that in the committed list."""
+    """The SHA-256 of a jar differs from the committed list."""
 
 
 class DiskFull(StackError):

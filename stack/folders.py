@@ -49,7 +49,7 @@ def require_space(folder: Path, needed_bytes: int, purpose: str, advice: str) ->
 
 @contextlib.contextmanager
 def naming_a_full_disk(folder: Path, purpose: str) -> Iterator[None]:
-    """Convert the system's "no space left" to DiskFull."""
+    """Convert the system's error "no space left" in the `with` block to DiskFull."""
     try:
         yield
     except OSError as error:
@@ -60,7 +60,7 @@ def naming_a_full_disk(folder: Path, purpose: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Create the folder and lock it; other processes that lock the same folder wait."""
+    """Create a folder and lock it for the `with` block. Other processes that lock the same folder wait."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

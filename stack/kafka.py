@@ -1,4 +1,5 @@
-"""Kafka in KRaft mode: clusters of one or several nodes, each broker and controller in one process."""
+"""Runs Kafka in KRaft mode: clusters of one or several nodes, each with broker and controller in one
+process."""
 
 from __future__ import annotations
 
@@ -133,7 +134,7 @@ class KafkaNode(Server):
         return (self._with_zookeeper(values) if self._zookeeper else values) | self._properties
 
     def _with_zookeeper(self, values: Mapping[str, object]) -> dict[str, object]:
-        """Return the settings of a broker without KRaft."""
+        """Return the settings of a broker that uses ZooKeeper instead of KRaft."""
         clients, protocols = str(values["listeners"]), str(values["listener.security.protocol.map"])
         kept = {key: value for key, value in values.items() if not key.startswith(_OF_KRAFT)}
         return kept | {
@@ -155,7 +156,7 @@ class KafkaNode(Server):
             formatted.touch()
 
     def _format(self, file: Path) -> None:
-        """Write the identity and the cluster's features to the data folder, before the node's first start.
+        """Prepare the data folder with the cluster's id and features, before the first start of the node.
 
         Caches the features that Kafka's tool writes, for later nodes with the same settings: the tool is an
         additional JVM, and takes a third of the time to a broker's first response.
@@ -175,7 +176,8 @@ class KafkaNode(Server):
         (data / "meta.properties").write_text(text, encoding="utf-8")
 
     def _kept_features(self) -> Path | None:
-        """Return the cache file for the given settings; None if a setting contains a folder or an address."""
+        """Return the file that caches the features of a cluster with these settings; None if a setting
+        contains a folder or an address."""
         settings = properties_text(dict(sorted(self._properties.items())))
         if "/" in settings:
             return None

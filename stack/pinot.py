@@ -39,7 +39,7 @@ class PinotPorts:
 
 
 class PinotServer(Server):
-    """All roles of Pinot in one process."""
+    """All Pinot roles in one process."""
 
     grace_seconds = 0.0
     log_level = "warn"
@@ -82,7 +82,8 @@ class PinotServer(Server):
         return next(filter(None, answers), "")
 
     def configuration(self) -> dict[str, dict[str, object]]:
-        """Return all files by name. The `access.protocols` keys restrict listeners to loopback."""
+        """Map the name of each configuration file to its text. The `access.protocols` keys restrict listeners
+        to loopback."""
         return {
             "zoo.cfg": self._zookeeper(),
             "controller.conf": self._controller() | self._shared(),

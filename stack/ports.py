@@ -1,4 +1,4 @@
-"""Ports of the stack, free ports for tests, and the owner of a port."""
+"""Ports of the stack, free ports for tests, and the process that uses a port."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """Return whether a server could listen on that port of loopback."""
+    """Return whether a server could listen on a port of the loopback address."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""Readiness checks of servers: "" if ready, otherwise the reason."""
+"""Checks whether servers are ready. A check returns an empty text if so, otherwise the reason."""
 
 from __future__ import annotations
 

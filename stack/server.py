@@ -39,7 +39,7 @@ _LOG4J: Final = """\
 
 @dataclass(frozen=True)
 class Jvm:
-    """Heap, Java and jars of a server."""
+    """Heap, Java and jars with which a server runs."""
 
     heap_mib: int
     java: JavaRuntime | None = None
@@ -87,11 +87,11 @@ class Server(ABC):
 
     @abstractmethod
     def ports(self) -> Mapping[str, int]:
-        """Return all ports that the server listens on, by role."""
+        """Map each role to the port on which the server listens for it."""
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Write the configuration; `self.folder` exists."""
+        """Write the configuration. The folder of the server exists."""
 
     @abstractmethod
     def _class_path(self) -> str:
@@ -107,7 +107,7 @@ class Server(ABC):
 
     @abstractmethod
     def lacks(self) -> str:
-        """Check readiness: return "" or the reason why it is not ready."""
+        """Return the reason why the server is not ready; empty if it is."""
 
     @property
     def pid(self) -> int:
@@ -272,7 +272,7 @@ def tail(file: Path, lines: int) -> list[str]:
 
 
 def log_shown(file: Path) -> str:
-    """Return the last lines of a log, for an error message."""
+    """Return the last lines of a log as part of an error message."""
     lines = tail(file, LOG_LINES_SHOWN) or ["(nothing)"]
     return f"the last lines of {file}:\n" + "\n".join(f"    {line}" for line in lines)
 

@@ -1,4 +1,4 @@
-"""The whole stack: up, down, status, addresses.
+"""The whole stack of servers: up, down, status, addresses.
 
 `up` starts all servers that do not run, concurrently, each as soon as its jars are available. Afterwards, all
 servers are ready; if a server failed, `up` has stopped all servers that it had started.
@@ -37,7 +37,7 @@ Report = Callable[[str], None]
 
 
 class Lifetime(enum.Enum):
-    """Lifetime of servers."""
+    """Lifetime of servers: with the process that starts them, or until they are stopped."""
 
     HELD = "held"
     """Servers end with the process that started them, however it ends."""
@@ -49,7 +49,7 @@ class Lifetime(enum.Enum):
 
 @dataclass(frozen=True)
 class ServerStatus:
-    """One line of `status`."""
+    """State of one server, which `status` prints as one line."""
 
     name: str
     state: str
@@ -266,7 +266,8 @@ class Stack:
 
 
 def _first_failure(results: list) -> None:  # type: ignore[type-arg]
-    """Wait in steps, so that signals are handled, until all are done or one has failed; raise its error."""
+    """Wait until all starts are done or one has failed, and raise its error. Waits in steps, so that signals
+    are handled."""
     done, pending = wait(results, timeout=_TICK_SECONDS, return_when=FIRST_EXCEPTION)
     while pending and not any(result.exception() for result in done):
         done, pending = wait(results, timeout=_TICK_SECONDS, return_when=FIRST_EXCEPTION)

@@ -1,4 +1,4 @@
-"""ZooKeeper from the jars inside the PySpark wheel: one server, or an ensemble."""
+"""Runs ZooKeeper from the jars inside the PySpark wheel: one server, or an ensemble."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ZooKeeperServer(Server):
         return readiness.zookeeper(self.port)
 
     def configuration(self) -> dict[str, object]:
-        """Return zoo.cfg. Ticks of 0.5 s let sessions of 1 s and more expire on time."""
+        """Return the content of zoo.cfg. Ticks of 0.5 s let sessions of 1 s and more expire on time."""
         values: dict[str, object] = {
             "dataDir": self.folder / "data",
             "clientPort": self.port,

@@ -44,7 +44,7 @@ _AS_PRINCIPAL: Final = "principal"
 
 
 class TokenIssuer(Protocol):
-    """Verifies tokens issued by another service."""
+    """Interface for verifying tokens that another service has issued."""
 
     def principal_of(self, token: str) -> Principal:
         """Return the principal that a token identifies.
@@ -64,14 +64,16 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Number of calls that a caller may still make at a point in time (monotonic seconds)."""
+    """State of the token bucket of one caller at a point in time (monotonic seconds): the calls that it may
+    still make."""
 
     left: float
     at: float
 
 
 def take(rate: Rate, bucket: Bucket | None, now: float) -> tuple[Bucket, float]:
-    """Return the token bucket after a call, and the seconds to wait before the call can pass.
+    """Take one call from a token bucket; return the new bucket, and the seconds to wait if the call must
+    wait.
 
     The seconds are 0 if the call passes. If the call is rejected, the bucket is returned without deduction.
     `bucket`: None for the first call.
@@ -121,7 +123,7 @@ class Throttle:
 
 @dataclass(frozen=True)
 class AccessMethods:
-    """Methods by which callers authenticate.
+    """The configured methods of authentication.
 
     Without tokens, issuer and certificates, authentication is off. `certificates`: principals by certificate
     subject. `listeners`: principals by listener, for listeners whose clients send no credentials.
@@ -139,7 +141,7 @@ class AccessMethods:
 
     @property
     def is_asked(self) -> bool:
-        """Return whether callers of this service must authenticate."""
+        """Return whether requests to this service must be authenticated."""
         return self.tokens is not None or self.issuer is not None or bool(self.certificates)
 
     @property
@@ -247,7 +249,7 @@ def _caller(principal: Principal | None, remote: str, request_id: str) -> Caller
 
 
 class NoRights:
-    """Rights without any permission, for requests that have not passed the gate. Satisfies
+    """Rights that permit nothing, for requests that did not pass `Gate`. Satisfies
     `mirror.control.caller.Rights`."""
 
     def check(self, change: RequestedChange) -> None:
@@ -259,7 +261,7 @@ CLOSED: Final = Caller("nobody", rights=NoRights())
 
 
 async def endpoint_is_for_caller(request: Request) -> None:
-    """Check whether the caller may use the endpoint.
+    """Check whether the caller may use the requested endpoint.
 
     Every endpoint has this dependency. Raises Forbidden (also for endpoints that are not in the table),
     NotAuthenticated, BodyNotJson.
@@ -289,8 +291,8 @@ def principal_of(request: Request) -> Principal:
 
 
 def quota_holders_of(request: Request) -> frozenset[str]:
-    """Return the names whose limits apply to a request. The names are the principal, and the owners for which
-    the principal may act. The result is empty without authentication, and for requests of other instances."""
+    """Return the names against whose limits a request counts: its principal, and the owners for which the
+    principal may act. Empty without authentication, and for requests of other instances."""
     found: Principal | None = request.scope["state"].get(_AS_PRINCIPAL)
     if found is None or found is _EVERYBODY:
         return frozenset()
@@ -317,6 +319,6 @@ def admission_of(request: Request, action: Action) -> Callable[[], bool]:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return the caller of a request, for the check of rights at each write."""
+    """Return the caller of a request. Control functions check its rights before each write."""
     found: Caller = request.scope["state"].get(_AS_CALLER, CLOSED)
     return found

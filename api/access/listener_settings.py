@@ -15,7 +15,7 @@ from mirror.options import Settings
 
 
 class TlsSettings(Settings):
-    """TLS of the listener. Changed files are reloaded without a restart."""
+    """TLS settings of the listener. Changed certificate files are reloaded without a restart."""
 
     certificate_file: str = ""
     """Certificate of the server with its chain (PEM); empty: no TLS."""
@@ -43,7 +43,7 @@ class TlsSettings(Settings):
 
 
 class PrincipalSettings(Settings):
-    """Role of callers without a token of this service."""
+    """Role given to authenticated callers that have no token of this service."""
 
     role: Role = Role.VIEWER
     """Role of the principal."""
@@ -60,7 +60,7 @@ class PrincipalSettings(Settings):
 
 
 class CertificateSettings(PrincipalSettings):
-    """Principal authenticated by a client certificate; `NAME` is the name of the principal."""
+    """Role of callers that authenticate with a client certificate, whose `NAME` is the principal's name."""
 
     subject: str = Field(min_length=1)
     """Subject of the certificate, most specific part first: `CN=ci,O=example` (RFC 4514)."""

@@ -44,7 +44,7 @@ class BodyNotJson(InvalidRequest):
 def check_origin(
     method: str, headers: Mapping[str, str], hosts: frozenset[str], origins: frozenset[str]
 ) -> None:
-    """Raise Forbidden for an unknown host, or for a change from a page of another site.
+    """Raise Forbidden if the Host header is unknown, or if a page of another site requests a change.
 
     `hosts`: names of this service; `origins`: pages of other sites that may make changes.
     """

@@ -23,7 +23,7 @@ from mirror.model.datastreams.metadata import GROUP_ID
 
 
 class Role(StrEnum):
-    """Roles in ascending order of permissions."""
+    """Roles of principals, in ascending order of permissions."""
 
     VIEWER = "viewer"
     OWNER = "owner"
@@ -44,7 +44,7 @@ class Principal:
 
 
 class Action(StrEnum):
-    """Actions that need permission, for the check of a role."""
+    """Actions that need permission. Each role permits a part of the actions."""
 
     HEALTH = "read the health"
     METRICS = "read the metrics"
@@ -117,7 +117,7 @@ class PrincipalRights:
 
 
 def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
-    """Return the actions that a change requires, each with the owners of the datastreams."""
+    """Return the actions that a change requires, each with the owners on whose datastreams it acts."""
     sides = [definition for definition in (change.before, change.after) if definition is not None]
     owners = frozenset(side.owner for side in sides) or frozenset({_NO_OWNER})
     needed = [(Action.CHANGE, owners | frozenset(member.owner for member in change.group_members))]
@@ -133,7 +133,8 @@ def asked_for(change: RequestedChange) -> list[tuple[Action, frozenset[str]]]:
 
 
 def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
-    """Return whether a change newly sets a consumer group other than the datastream's name."""
+    """Return whether a change sets a consumer group that was not set before and is not the datastream's
+    name."""
     group = after.metadata.get(GROUP_ID)
     if not group or group == after.name:
         return False
@@ -141,7 +142,7 @@ def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
 
 
 def _selects_internal(before: Datastream | None, after: Datastream) -> bool:
-    """Return whether a change newly selects internal topics (of Kafka and its tools)."""
+    """Return whether a change selects internal topics (of Kafka and its tools) for the first time."""
     if not after.selection.internal:
         return False
     return before is None or before.selection != after.selection

@@ -1,4 +1,4 @@
-"""All endpoints and the action that each requires.
+"""Table of all endpoints, with the action that a caller must be permitted to perform.
 
 Endpoints that are not in the table reject every request. The owner of a datastream is checked when the
 datastream is read for a change (`mirror.control.caller`). `tests/unit/api/test_access_table.py` compares this

@@ -76,7 +76,7 @@ RESERVED: Final = frozenset({"headrace", "monitor", "brooklin", "nobody", "every
 
 
 def new_token(principal: Principal, now_ms: int, expires_ms: int | None = None) -> tuple[str, TokenEntry]:
-    """Return a new token, and the entry to store. The token itself is not stored."""
+    """Return a new token, and the entry for the token file, which contains only the token's hash."""
     identity, secret = secrets.token_hex(4), secrets.token_hex(32)
     return f"hr_{identity}_{secret}", TokenEntry(identity, principal, _hash(secret), now_ms, expires_ms)
 
@@ -94,7 +94,7 @@ def principal_named(name: object, role: object, owners: object) -> Principal:
 
 
 def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
-    """Raise InvalidRequest if a new principal must not have this name.
+    """Raise InvalidRequest if a new principal cannot have this name.
 
     A name is not allowed if it is reserved, starts with the prefix of OpenID Connect principals, or can be
     mistaken for another name.
@@ -106,7 +106,7 @@ def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
 
 
 def read_entries(path: Path) -> dict[str, TokenEntry]:
-    """Return the entries of a token file by token id. Raises ConfigError, which names the line."""
+    """Parse a token file, and map each token id to its entry. Raises ConfigError with the line number."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & _WRITABLE_BY_OTHERS:
@@ -177,7 +177,8 @@ class TokenFile:
         return True
 
     def principal_of(self, token: str) -> Principal:
-        """Return the principal of a token. Raises NotAuthenticated; Unreachable if the file is unreadable."""
+        """Return the principal of a token. Raises NotAuthenticated, and Unreachable if the file is
+        unreadable."""
         try:
             entries = self._read()
         except ConfigError as error:
@@ -193,7 +194,8 @@ class TokenFile:
         return entry.principal
 
     def _read(self) -> dict[str, TokenEntry]:
-        """Return the entries of the token file, and report changes of its state. Raises ConfigError."""
+        """Return the entries of the token file, and report when it becomes readable or unreadable. Raises
+        ConfigError."""
         problem = ""
         try:
             return self._newest()
@@ -259,7 +261,7 @@ def _edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold a lock that prevents other commands from editing token files in this folder."""
+    """Lock the folder of the token file, so that no other command edits it at the same time."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Implementation of Brooklin's actions on a datastream."""
+"""Brooklin's actions on a datastream: pause, resume, stop, and move of partitions."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _WRONG_STATE: Final = {
 async def change_status(
     name: DatastreamName, action: str, given: Mapping[str, Any], services: Services
 ) -> None:
-    """Pause, resume or stop a datastream. Raises BrooklinRefusal, RoutingRefusal. `force` includes all
-    datastreams that share its tasks. A stop returns when the datastream has stopped."""
+    """Pause, resume or stop a datastream. Raises BrooklinRefusal, RoutingRefusal. With `force`, the change
+    includes all datastreams that share its tasks. A stop returns when the datastream has stopped."""
     force = given.get("force", False)
     if not isinstance(force, bool):
         raise RoutingRefusal("Parameter 'force' must be true or false")
@@ -59,8 +59,8 @@ async def change_status(
 
 
 def _change_group(name: DatastreamName, action: str, services: Services) -> list[DatastreamName]:
-    """Change the status of all datastreams of a group that permit it, and return their names. The datastream
-    `name` may already have the requested status."""
+    """Change the status of all datastreams that share tasks with `name`, and return their names. Datastreams
+    whose status does not permit the change are skipped; `name` may already have the requested status."""
     named, (allowed, target) = services.control.check_right(name), TRANSITIONS[action]
     if named.status not in allowed and named.status is not target:
         services.control.change_status(ChangeStatus(name, action, requested_by=REST))
@@ -122,7 +122,7 @@ def change_pauses(name: DatastreamName, action: str, given: Mapping[str, Any], s
 
 
 def _existing_partitions(datastream: Datastream, wanted: Partitions, services: Services) -> Partitions:
-    """Return the current partitions of a topic for `*`, as Brooklin does.
+    """Return the partitions that a topic has now, which `*` stands for in Brooklin.
 
     While the source does not respond, `*` means all partitions, including those added later, because pausing
     must not depend on the source.
@@ -149,8 +149,7 @@ def move(name: DatastreamName, given: Mapping[str, Any], services: Services) -> 
 
 
 def instance_of_task(name: DatastreamName, given: Mapping[str, Any], services: Services) -> str:
-    """Return the instance that runs a task according to the current plan. Raises RoutingRefusal,
-    BrooklinRefusal."""
+    """Return the instance that runs a task according to the plan. Raises RoutingRefusal, BrooklinRefusal."""
     task = TaskName(_text(given, "task"))
     with in_brooklins_words({NotFound: f"Datastream not found: {plain(name)}"}, cause="None"):
         services.control.get(name)

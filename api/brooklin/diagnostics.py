@@ -35,8 +35,8 @@ def connectors_of(
     datastreams: Sequence[Datastream],
     address_of_cluster: Callable[[ClusterRef], str],
 ) -> list[dict[str, Any]]:
-    """Return the tasks of an instance by connector, for Brooklin's /health. `datastreams`: all datastreams
-    that the instance last read."""
+    """Return the connectors of Brooklin's /health, each with its tasks on this instance. `datastreams`: all
+    datastreams that the instance last read."""
     members: dict[GroupName, list[Datastream]] = {}
     for datastream in datastreams:
         members.setdefault(datastream.group, []).append(datastream)
@@ -56,8 +56,8 @@ def connectors_of(
 
 
 def _state_of(lanes: Sequence[LaneStatus]) -> dict[str, Any]:
-    """Return the status of a task from its lanes: ERROR with the reason if a lane is paused or waiting. No
-    status before a lane has started to copy."""
+    """Return the status fields of a task: ERROR with the reason if one of its lanes is paused or waiting, OK
+    if one copies, and no status otherwise."""
     partitions = {"partitions": f"[{', '.join(str(lane.spec.key.partition) for lane in lanes)}]"}
     still = [lane for lane in lanes if lane.phase in {LanePhase.PAUSED, LanePhase.WAITING}]
     if still:
@@ -74,7 +74,7 @@ _MOST_GROUPS: Final = 20
 
 
 def status_element(scope: str, content: str, services: Services) -> dict[str, Any]:
-    """Return Brooklin's ServerComponentHealth for a query, whose `status` is a JSON string.
+    """Return the response of this instance to a /diag query. Its `status` field is a JSON string.
 
     Errors are also returned as a ServerComponentHealth.
     """
@@ -86,7 +86,7 @@ def status_element(scope: str, content: str, services: Services) -> dict[str, An
 
 
 def component_health(services: Services, status: str = "", errors: str = "") -> dict[str, Any]:
-    """Return the entry of this instance in a response of /diag."""
+    """Return the ServerComponentHealth of this instance for a response of /diag."""
     return {
         "succeeded": not errors,
         "status": status,
@@ -96,12 +96,12 @@ def component_health(services: Services, status: str = "", errors: str = "") -> 
 
 
 def connectors_known(services: Services) -> frozenset[str]:
-    """Return the connectors that diagnostics accepts."""
+    """Return the names of connectors that a request to /diag may contain."""
     return services.connectors | {connector_of(datastream) for datastream in services.status.datastreams}
 
 
 def connector_of(datastream: Datastream) -> str:
-    """Return the connector name given by the client."""
+    """Return the connector name that the client gave when it created the datastream."""
     return datastream.metadata.get(CONNECTOR, OUR_CONNECTOR)
 
 
@@ -175,7 +175,7 @@ def _consumer_offsets(
     )
     if len({datastream.group for datastream in chosen}) > _MOST_GROUPS:
         raise InvalidRequest(
-            counted(len(chosen), "datastream runs here", "datastreams run here"),
+            f"the query must name a datastream: this instance runs {counted(len(chosen), 'datastream')}",
             advice="request one datastream: /consumer_offsets?datastream=NAME",
         )
     return [_offsets_of(datastream, services) for datastream in chosen]
@@ -207,7 +207,7 @@ def _offsets_of(datastream: Datastream, services: Services) -> dict[str, Any]:
 
 
 def _stored(datastream: Datastream, services: Services) -> Mapping[LaneKey, LaneProgress]:
-    """Return the stored progress of a datastream's lanes, empty if there is none. Raises Unreachable."""
+    """Return the stored progress of a datastream's lanes; empty if nothing is stored. Raises Unreachable."""
     try:
         return services.progress(datastream.destination, datastream.group).lanes
     except InvalidRequest:  # nothing stored yet
@@ -275,7 +275,8 @@ async def diagnose(
 
 
 async def _of_all(instances: AllInstances, scope: str, content: str, services: Services) -> dict[str, Any]:
-    """Return the status of all instances. It is successful only if every instance responded."""
+    """Return the combined status of all instances. `succeeded` is true only if every instance responded
+    without error."""
     replies = await instances.ask(
         FleetQuery(DIAGNOSTICS, {"scope": scope, "content": content}, deadline_seconds=_DEADLINE_SECONDS),
         lambda: status_element(scope, content, services),
@@ -301,7 +302,7 @@ DIAGNOSTICS: Final = "diagnostics"
 
 
 def element_read(value: Any) -> Mapping[str, Any]:
-    """Parse a ServerComponentHealth. Raises InvalidRequest."""
+    """Parse the ServerComponentHealth of another instance. Raises InvalidRequest."""
     found = bounds.mapping("its diagnostics", value)
     for name in ("succeeded", "status", "errorMessages"):
         bounds.field(found, name)

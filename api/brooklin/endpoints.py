@@ -1,4 +1,4 @@
-"""/datastream, compatible with Brooklin's clients."""
+"""Endpoints of /datastream, compatible with Brooklin's clients."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _REASON: Final = PAUSED_PARTITIONS
 
 
 def definition_of(document: Mapping[str, Any], services: Services) -> Datastream:
-    """Parse a definition that a Brooklin client sends, without metadata that the service itself derives.
+    """Parse a definition from a Brooklin client, without metadata that the service derives itself.
 
     Raises InvalidRequest, for example for unsupported metadata.
     """
@@ -90,15 +90,16 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
 
 
 def without_stamps(datastream: Datastream) -> dict[str, str]:
-    """Return the metadata of a datastream without the keys that `api.brooklin.restli` adds to responses. A
-    client that writes back a definition would otherwise store these keys."""
+    """Remove the metadata keys that `api.brooklin.restli` adds to responses. A client that writes back a
+    definition would otherwise store these keys."""
     stamps = {BROKERS: datastream.metadata.get(BROKERS), MANAGED: "true"}
     stamps |= {TASK_PREFIX: datastream.name, GROUP_ID: datastream.name}
     return {key: value for key, value in datastream.metadata.items() if stamps.get(key) != value}
 
 
 def _creation(document: Mapping[str, Any], datastream: Datastream, principal: str) -> Creation | None:
-    """Return the idempotency record of a creation over Brooklin's interface.
+    """Return the record that makes a retried creation over Brooklin's interface idempotent; None without an
+    id.
 
     Brooklin's client assigns an id to each creation, and sends the same id when it retries. The name is part
     of the key, because a definition that a client copies under another name contains the id of the original.
@@ -113,7 +114,8 @@ _FINDER: Final = "findGroup"
 
 
 async def _document(request: Request) -> dict[str, Any]:
-    """Return the body as JSON, ignoring its media type. A missing body counts as an empty object."""
+    """Return the request body parsed as JSON, whatever its media type. A missing body counts as an empty
+    object."""
     body = await request.body()
     found = parsed(body) if body else {}
     if not isinstance(found, dict):
@@ -150,7 +152,7 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
 
 @router.get("/datastream")
 def list_all(services: ServicesDep, reads: ReadsDep, request: Request) -> dict[str, Any]:
-    """List all datastreams, a page of the list, or the result of a Rest.li finder."""
+    """List all datastreams or one page, or run a Rest.li finder."""
     query = request.query_params
     if "q" in query:
         found = _found(query["q"], reads, request)
@@ -172,7 +174,7 @@ def _all(reads: Reads) -> list[Datastream | DamagedDefinition]:
 
 
 def _found(finder: str, reads: Reads, request: Request) -> list[Datastream | DamagedDefinition]:
-    """Return all datastreams that share tasks with the datastream in the query."""
+    """Return the datastreams that share tasks with the datastream in the query, for Brooklin's finder."""
     if finder != _FINDER:
         raise unknown("GET", finder, _target(request))
     name = request.query_params.get("datastreamName")
@@ -229,8 +231,8 @@ def batch_update(document: DocumentDep, services: ServicesDep, request: Request)
 def _updated(
     documents: Mapping[DatastreamName, Any], services: Services
 ) -> dict[DatastreamName, HeadraceError | None]:
-    """Update all datastreams of a group, and return the error of each, or None. Return the error of each
-    datastream, or None for each that was updated. Raises NotFound, InvalidRequest."""
+    """Update all datastreams of a group. Map each name to its error, or to None if it was updated. Raises
+    NotFound, InvalidRequest."""
     commands = []
     for name, document in documents.items():
         if not isinstance(document, dict):
@@ -271,7 +273,8 @@ def delete(name: str, services: ServicesDep, request: Request) -> Response:
 
 @router.post("/datastream/{name:path}")
 async def act(name: str, given: DocumentDep, services: ServicesDep, request: Request) -> Any:
-    """Run a Rest.li action on a datastream. As in Brooklin, an action without a result has no body."""
+    """Run a Rest.li action on a datastream. As in Brooklin, the response to an action without a result has no
+    body."""
     action = request.query_params.get("action")
     if action is None or request.headers.get(METHOD, "action") != "action":
         raise unsupported("POST", _target(request), request.headers)

@@ -34,7 +34,7 @@ _EVENT: Final = "system.event.metadata"
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Advice on an unsupported metadata key, and the values of the key that are accepted.
+    """A metadata key that Headrace does not support: advice, and the values that are accepted nevertheless.
 
     Accepted values request what Headrace always does.
     """
@@ -94,7 +94,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
 
 
 def refuse_ignored(metadata: Mapping[str, str]) -> None:
-    """Raise InvalidRequest for a metadata key whose value requires unsupported behaviour of Brooklin."""
+    """Raise InvalidRequest for a metadata key that requests a feature of Brooklin that Headrace lacks."""
     for key, value in metadata.items():
         rule = _RULES.get(_EVENT if key.startswith(_EVENT) else key)
         if rule is not None and value.strip().lower() not in rule.fine:
@@ -102,12 +102,12 @@ def refuse_ignored(metadata: Mapping[str, str]) -> None:
 
 
 def start_of(metadata: Mapping[str, str]) -> Start:
-    """Return the start in the metadata. Raises InvalidRequest."""
+    """Return the start position from Brooklin's metadata key. Raises InvalidRequest."""
     return read_start(f"metadata {_START}", metadata.get(_START, StartPosition.EARLIEST.value))
 
 
 def limits_of(metadata: Mapping[str, str]) -> TaskLimits:
-    """Return the limits in the metadata. Raises InvalidRequest."""
+    """Return the task limits from Brooklin's metadata keys. Raises InvalidRequest."""
 
     def number(key: str) -> int | None:
         text = metadata.get(key)
@@ -125,7 +125,8 @@ def limits_of(metadata: Mapping[str, str]) -> TaskLimits:
 def key_contradictions(
     metadata: Mapping[str, str], limits: TaskLimits, start: Start, naming: TopicNaming
 ) -> Iterator[tuple[str, str]]:
-    """Yield metadata keys that contradict the fields of the definition, with the pointer of each field."""
+    """Yield each metadata key that contradicts a field of the definition, with the JSON pointer of that
+    field."""
     for key, field in LIMITS.items():
         text = metadata.get(key, "")
         if text and text != str(getattr(limits, field)):

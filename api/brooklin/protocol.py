@@ -46,7 +46,7 @@ class RoutingRefusal(HeadraceError):
 
 
 class BrooklinRefusal(HeadraceError):
-    """A request that Brooklin rejects. The error has Brooklin's message. `cause`: the reason, unless the
+    """A request that Brooklin rejects. The error has Brooklin's message. `cause`: the reason, or empty if the
     message already contains it."""
 
     def __init__(self, message: str, status: HTTPStatus, cause: str = "None") -> None:
@@ -57,7 +57,7 @@ class BrooklinRefusal(HeadraceError):
 
 @contextmanager
 def in_brooklins_words(words: Mapping[type[HeadraceError], str], *, cause: str = "") -> Iterator[None]:
-    """Replace errors of the kinds in `words` by BrooklinRefusal with the corresponding message.
+    """Replace each error whose type is in `words` by a BrooklinRefusal with the message for that type.
 
     The status does not change. `cause`: text that replaces the message of the original error.
     """
@@ -118,7 +118,7 @@ class RestliProtocol:
 
     @property
     def spoken(self) -> str:
-        """Rest.li protocol version of the response.
+        """Rest.li protocol version in which the service responds.
 
         The response has the version of the request if supported, otherwise the newest supported version.
         """
@@ -126,12 +126,12 @@ class RestliProtocol:
 
     @property
     def id_header(self) -> str:
-        """Name of the header with the key of a created entity."""
+        """Name of the header that contains the key of a created entity."""
         return "X-RestLi-Id" if self._is_second else "X-LinkedIn-Id"
 
     @property
     def error_header(self) -> str:
-        """Name of the header that marks errors."""
+        """Name of the header that marks a response as an error."""
         return "X-RestLi-Error-Response" if self._is_second else "X-LinkedIn-Error-Response"
 
     @property
@@ -150,12 +150,12 @@ class RestliProtocol:
 
 
 def protocol_of(headers: Mapping[str, str]) -> RestliProtocol:
-    """Return the protocol version from the headers of a request."""
+    """Return the Rest.li protocol version that the headers of a request name."""
     return RestliProtocol(headers.get(VERSION, "1.0.0"))
 
 
 def is_brooklins(path: str) -> bool:
-    """Return whether a path belongs to Brooklin's interface."""
+    """Return whether a URL path belongs to Brooklin's interface."""
     return path.removeprefix("/").partition("/")[0] in _ROOTS
 
 
@@ -178,12 +178,12 @@ def check_call(headers: Mapping[str, str]) -> None:
 
 
 def path_of(name: str) -> str:
-    """Return the path of a datastream, encoded as by the Java client."""
+    """Return the URL path of a datastream, percent-encoded as by Brooklin's Java client."""
     return f"/datastream/{quote(name, safe=_KEPT_IN_PATHS)}"
 
 
 def unsupported(method: str, target: str, headers: Mapping[str, str]) -> RoutingRefusal:
-    """Return the error for a method that the resource does not have. `target`: path and query."""
+    """Return the error for an HTTP method that the resource does not have. `target`: path and query."""
     method_override = headers.get(METHOD, "")
     return RoutingRefusal(
         f"{method} operation not supported for URI: '{target}' with X-RestLi-Method: '{method_override}'"
@@ -241,7 +241,7 @@ class BrooklinSurface:
         self._listener = listener
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on a request to Brooklin's paths; respond to any other with 404."""
+        """Pass on a request to one of Brooklin's paths; respond with 404 to any other request."""
         if scope["type"] != "http":
             return
         if is_brooklins(scope["path"]):
@@ -261,7 +261,7 @@ Mask = dict[str, "Mask | None"]
 
 @dataclass(frozen=True, slots=True)
 class CollectionPage:
-    """Requested page of a collection. `count` None means all elements from `start` on."""
+    """Page of a collection that a client requests. `count` None means all elements from `start` on."""
 
     start: int = 0
     count: int | None = None
@@ -281,7 +281,7 @@ class CollectionPage:
 def collection(
     elements: Sequence[Any], page: CollectionPage, path: str, query: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the response for one page of elements.
+    """Return one page of a collection as a Rest.li response.
 
     If the page is full, the response links to the next page.
     """
@@ -327,7 +327,8 @@ def _link(rel: str, start: int, count: int, path: str, query: Mapping[str, str])
 
 
 def _mask(text: str, depth: int) -> tuple[Mask, str]:
-    """Parse field names up to the end or a closing bracket; also return the remaining text."""
+    """Parse a projection up to its end or a closing bracket, and return the field names and the unparsed
+    text."""
     found: Mask = {}
     while depth <= _DEEPEST:
         end = next((at for at, character in enumerate(text) if character in ",:()"), len(text))

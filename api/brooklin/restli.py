@@ -69,7 +69,7 @@ class UnknownTransport(InvalidRequest):
 
 @dataclass(frozen=True)
 class RestliConfiguration:
-    """Configuration for parsing definitions. `tls`: clusters to which Headrace connects with TLS.
+    """Names and clusters that a definition may contain. `tls`: clusters to which Headrace connects with TLS.
     `connectors`: names of connectors that mirror Kafka. `transports`: names of transport providers that write
     to Kafka."""
 
@@ -172,7 +172,7 @@ def datastream_to_restli(
 
 
 def _stamps(datastream: Datastream, brokers: str) -> dict[str, str]:
-    """Return the metadata that Brooklin's server adds to a datastream."""
+    """Return the metadata keys that Brooklin's server would add to a datastream."""
     return {
         GROUP_ID: datastream.consumer_group,
         TASK_PREFIX: datastream.group,
@@ -182,14 +182,14 @@ def _stamps(datastream: Datastream, brokers: str) -> dict[str, str]:
 
 
 def _template(datastream: Datastream) -> str:
-    """Return the destination name, without its prefix if the metadata contains that prefix."""
+    """Return the name template of the destination. The prefix is removed if the metadata contains it."""
     template = datastream.naming.template
     is_prefixed = template == datastream.metadata.get(PREFIX, "") + PLACEHOLDER
     return PLACEHOLDER if is_prefixed else template
 
 
 def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
-    """Return the fields of an unreadable definition that a client needs to list and delete it.
+    """Return the parts of an unreadable definition that a client needs to list and delete it.
 
     The result has no status, because none of Brooklin's statuses applies.
     """
@@ -202,7 +202,7 @@ def damaged_to_restli(damaged: DamagedDefinition) -> dict[str, Any]:
 
 
 def _pattern(selection: TopicSelection) -> str:
-    """Return the selection of topics as one regular expression.
+    """Return one regular expression that describes which topics the datastream selects.
 
     Brooklin has no exclusions: excluded topics become a negative look-ahead.
     """
@@ -212,7 +212,7 @@ def _pattern(selection: TopicSelection) -> str:
 
 
 def plain(value: object) -> str:
-    """Return a value as Brooklin shows it.
+    """Return a value as Brooklin's messages contain it.
 
     Long values and values with special characters are quoted and truncated.
     """
@@ -221,7 +221,8 @@ def plain(value: object) -> str:
 
 
 def cluster_address(destination: object) -> tuple[str, str]:
-    """Return address and name template of a destination, which may be empty. Raises InvalidRequest."""
+    """Return the broker address and the name template in a destination. Raises InvalidRequest. The defaults
+    of an empty destination are no address and the placeholder."""
     text = _connection(destination, "destination")
     return _split(text, "destination") if text else ("", PLACEHOLDER)
 
@@ -269,7 +270,8 @@ def _take_positions(metadata: dict[str, str]) -> None:
 
 
 def _limit_keys(datastream: Datastream) -> dict[str, str]:
-    """Return the task limits in effect as metadata keys, if the metadata omits or contradicts them."""
+    """Return the current task limits as Brooklin's metadata keys; empty if the metadata already contains
+    them."""
     limits, metadata = datastream.limits, datastream.metadata
     numbers = {key: getattr(limits, field) for key, field in LIMITS.items()}
     try:
@@ -280,7 +282,8 @@ def _limit_keys(datastream: Datastream) -> dict[str, str]:
 
 
 def _pause_keys(datastream: Datastream) -> dict[str, str]:
-    """Return paused partitions in Brooklin's form: lists of strings by topic."""
+    """Return the metadata key with the paused partitions in Brooklin's form, which maps topics to lists of
+    strings."""
     pauses = {
         topic: ["*"] if pause.numbers is None else [str(number) for number in sorted(pause.numbers)]
         for topic, pause in sorted(datastream.pauses.items())
@@ -352,8 +355,8 @@ def datastream_changed_by(
 def _changed_metadata(
     present: Datastream, given: Mapping[str, str], known: Mapping[str, str], problems: FieldProblems
 ) -> dict[str, str]:
-    """Return the metadata to store after an update over Brooklin's interface. Keys that Brooklin's interface
-    derives from the definition are removed. Keys that are separate fields there are added."""
+    """Return the metadata to store after an update through Brooklin's interface: without keys that the
+    interface derives from the definition, and with keys that the interface shows as separate fields."""
     metadata = {}
     for key, value in given.items():
         is_stated = key not in present.metadata and known.get(key) == value
@@ -370,8 +373,8 @@ def _changed_metadata(
 
 
 def _changed_selection(present: TopicSelection, pattern: str, problems: FieldProblems) -> TopicSelection:
-    """Return the topic selection that an update's pattern describes. An unchanged pattern means the current
-    selection, because it combines included and excluded topics."""
+    """Return the topic selection for the pattern in an update. A pattern equal to the current one keeps the
+    current selection, because a pattern combines included and excluded topics."""
     if pattern == _pattern(present):
         return present
     chosen = problems.attempt(

@@ -1,4 +1,4 @@
-"""Queries that an instance sends to all instances, or only to the leader, to answer a request."""
+"""Queries that an instance sends to all instances, or only to the leader, in order to answer a request."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _T = TypeVar("_T")
 
 
 class FleetCalls:
-    """Queries other instances outside of REST requests; each call has its own event loop. Used by one thread
-    at a time. A call blocks until all instances have responded, at most for the fleet deadline."""
+    """Sends queries to other instances outside of REST requests, each on its own event loop. Used by one
+    thread at a time. A call blocks until all instances have responded, at most for the fleet deadline."""
 
     def __init__(self, services: Services) -> None:
         self.services = services
         self._credentials = FleetCredentials(services.secret, services.clock)
 
     def run(self, query: Callable[[Fleet], Awaitable[_T]]) -> _T:
-        """Run a query of other instances, and return its result."""
+        """Run a function that queries other instances, and return its result."""
 
         async def ask() -> _T:
             fleet = Fleet(self._credentials, self.services.transport, self.services.fleet_deadline_seconds)
@@ -90,8 +90,8 @@ class LeadersAnswer(Generic[_T]):
 
 
 def leader_of(services: Services, live: Sequence[LiveInstance]) -> InstanceName | None:
-    """Return the leader, or None if this instance knows no leader. `live`: live instances in order of
-    arrival."""
+    """Return the leader; None if this instance knows no leader. `live`: live instances in order of
+    registration."""
     mine = services.status.name
     if services.status.is_leading:
         return mine

@@ -1,4 +1,4 @@
-"""Dependencies that handlers can request."""
+"""FastAPI dependencies that request handlers declare."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from api.services import Services
 
 
 def of_state(name: str) -> Callable[[Request], Awaitable[Any]]:
-    """Return a dependency that reads an attribute of the application's state."""
+    """Return a FastAPI dependency that reads an attribute of the application's state."""
 
     async def dependency(request: Request) -> Any:
         return getattr(request.app.state, name)
@@ -31,13 +31,13 @@ async def _reads(request: Request, response: Response) -> Reads:
 
 
 async def _services(request: Request) -> Services:
-    """Return the service objects of the endpoints, with the rights of the caller."""
+    """Return the services of the endpoints, restricted to the rights of the caller."""
     services: Services = request.app.state.services
     return replace(services, control=services.control.of(caller_of(request)))
 
 
 async def _slow_calls(request: Request) -> CallersSlowCalls:
-    """Return the slow calls with the limits of the caller's principal and owners.
+    """Return a runner of slow calls that applies the limits of the caller's principal and owners.
 
     Only the overall limit applies to other instances.
     """

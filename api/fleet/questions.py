@@ -1,4 +1,4 @@
-"""Queries other instances for state that only they have.
+"""Queries other instances for state that is only in their memory.
 
 Queries run concurrently, with a deadline and a limit on parallel queries. A queried instance responds only
 for itself, so queries never loop. Instances that are dead, frozen, slow or incompatible are reported as such.
@@ -76,7 +76,7 @@ class FleetCredentials:
         return self._signature("answer", me, nonce, body)
 
     def is_answer(self, signature: str, target: InstanceName, nonce: str, body: bytes) -> bool:
-        """Return whether a response comes from the target of this query."""
+        """Return whether the instance that was queried has signed the response."""
         return self._is_right(signature, "answer", target, nonce, body)
 
     def _is_right(self, signature: str, *parts: str | bytes) -> bool:
@@ -148,11 +148,11 @@ class FleetQuery:
 
     @cached_property
     def body(self) -> bytes | None:
-        """Body of the query: the document, if any, as JSON."""
+        """Request body of the query: its document as JSON, empty without a document."""
         return None if self.document is None else json.dumps(self.document).encode()
 
     def url(self, address: str) -> httpx.URL:
-        """Return the URL of the query at an instance.
+        """Return the URL at which an instance receives the query.
 
         The URL contains the digest of the body, so that the signature of the URL also covers the body, and
         can be verified before the body is read.
@@ -177,7 +177,7 @@ class _NoAnswer(Exception):
 
 
 def known_fields(model: type[BaseModel], value: Any) -> dict[str, Any]:
-    """Return the fields of a response that a model has. Raises InvalidRequest.
+    """Return the fields of an instance's response that the model defines. Raises InvalidRequest.
 
     Other fields, which an instance of a newer version may send, are dropped.
     """
@@ -286,7 +286,7 @@ class Fleet:
 
 
 def _detail(body: bytes) -> str:
-    """Return the field `detail` of a problem document that an instance has returned."""
+    """Return the error message (`detail`) from a problem document that an instance has returned."""
     try:
         document = parsed(body)
     except HeadraceError:

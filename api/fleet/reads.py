@@ -1,4 +1,4 @@
-"""Reads the shared state for a response, which reports the age of the state.
+"""Reads the shared state for responses, which report how old the state is.
 
 While the coordination store responds, a read returns a state with all changes that this instance has
 acknowledged. Changes acknowledged by other instances appear after the store's replication delay. While the
@@ -45,7 +45,7 @@ _LOOK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CachedValue(Generic[_T]):
-    """A value of the shared state with the time of its read.
+    """Value read from the shared state, and the time at which it was read.
 
     `as_of_ms`, `began`: start of the read in epoch ms and monotonic seconds; the value includes all earlier
     writes. `is_now`: the value was read for this request.
@@ -58,8 +58,8 @@ class CachedValue(Generic[_T]):
 
 
 class StateMemory:
-    """Cache of the shared state by kind. Thread-safe. `is_answering`: function that returns whether the
-    coordination store has responded to the last heartbeat, without sending a request."""
+    """Cache of the latest values read from the shared state. Thread-safe. `is_answering`: function that
+    returns whether the coordination store has responded to the last heartbeat, without sending a request."""
 
     def __init__(self, clock: Clock, is_answering: Callable[[], bool]) -> None:
         self._clock = clock
@@ -133,7 +133,8 @@ class StateMemory:
 
     def _answer(self, ask: Callable[[], _T], has_another: bool) -> _T:
         """Return the result of a read, executed in another thread. The coordination store may take as long as
-        a session timeout. With a cached value, the wait ends when the store is known to be down."""
+        a session timeout to respond. With a cached value, the wait ends as soon as the store is known to be
+        down."""
         if has_another and not self._is_answering():
             raise _unreachable()
         answer: Future[_T] = self._threads.submit(ask)
@@ -161,7 +162,7 @@ _OPERATIONS: Final = "operations"
 
 
 class Reads:
-    """Reads of the shared state for one request, in one thread. `headers`: headers of the response."""
+    """Reads the shared state for one request, in one thread. `headers`: headers of the response."""
 
     def __init__(self, services: Services, memory: StateMemory, headers: MutableHeaders) -> None:
         self._services = services
@@ -171,7 +172,7 @@ class Reads:
         """Start of the oldest read with a cached value (monotonic seconds)."""
 
     def definitions(self) -> Definitions:
-        """Return all definitions; damaged ones are separate."""
+        """Return all definitions, readable and damaged ones separately."""
         return self._taken(self._memory.read(_DEFINITIONS, self._services.control.list))
 
     def definition(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
@@ -186,7 +187,7 @@ class Reads:
         )
 
     def acknowledged(self, stored: StoredDatastream) -> None:
-        """Record a definition that was just written. Later reads then do not return an older version."""
+        """Cache a definition that was just written, so that later reads do not return an older version."""
         self._memory.note_written(_DEFINITIONS, stored.datastream.name, stored)
 
     def stored(self, name: DatastreamName) -> StoredDatastream:
@@ -197,7 +198,7 @@ class Reads:
         return found
 
     def problems(self) -> Mapping[DatastreamName, Problem]:
-        """Return the current problems of datastreams by name."""
+        """Map each datastream that has a problem to its current problem."""
         return self._taken(self._memory.read(_PROBLEMS, self._services.problems.all))
 
     def problem(self, name: DatastreamName) -> Problem | None:
@@ -212,7 +213,7 @@ class Reads:
         return self._taken(self._memory.read("plan", self._services.plan))
 
     def assessments(self) -> Mapping[GroupName, Assessment]:
-        """Return the result of the latest planning run of each group."""
+        """Map each group of datastreams to the result of its latest planning run."""
         return self._taken(self._memory.read("assessments", self._services.assessments))
 
     def advice(self) -> Advice | None:
@@ -220,7 +221,7 @@ class Reads:
         return self._taken(self._memory.read("advice", self._services.newest_advice))
 
     def events(self, limit: int) -> tuple[PlacementEvent, ...]:
-        """Return the latest events, latest publication first."""
+        """Return the latest events, most recently published first."""
         # Few sizes, because each has its own entry in the cache.
         size, newest = next(size for size in _EVENT_SIZES if limit <= size), self._services.events.newest
         seen: CachedValue[tuple[PlacementEvent, ...]]
@@ -248,21 +249,22 @@ class Reads:
         return self._taken(seen)
 
     def names_of(self, datastream: str) -> frozenset[str]:
-        """Return the names under which events about a datastream are recorded.
+        """Return the names under which the event log contains events about a datastream.
 
         The events have the name of the datastream or, for planning, the name of its group.
         """
         return frozenset({datastream, self.group_of(datastream)})
 
     def group_of(self, datastream: str) -> GroupName:
-        """Return the group of a datastream. An unknown name is returned as the name of a group."""
+        """Return the group of a datastream. If no datastream has this name, return the name itself as a
+        group."""
         try:
             return self.stored(DatastreamName(datastream)).datastream.group
         except (NotFound, DamagedState):
             return GroupName(datastream)
 
     def live(self) -> tuple[LiveInstance, ...]:
-        """Return the live instances in order of arrival."""
+        """Return the live instances in order of registration."""
         return self._taken(self._memory.read("instances", self._services.live))
 
     def _taken(self, seen: CachedValue[_T]) -> _T:
@@ -287,7 +289,7 @@ SELDOM_SECONDS: Final = 60.0
 
 @contextmanager
 def kept_up(app: FastAPI) -> Iterator[None]:
-    """Refresh the application's cache immediately and then periodically, in daemon threads. Events, which are
+    """Refresh the application's cache at once and then periodically, in daemon threads. Events, which are
     large, are refreshed less often."""
     ended = threading.Event()
     often, seldom = (Reads(app.state.services, app.state.memory, MutableHeaders()) for _ in range(2))

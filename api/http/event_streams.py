@@ -44,7 +44,7 @@ The argument is the previous content. The watch is called when the log changes a
 
 
 class EventFeed:
-    """Sends the events of the event log to the listeners of event streams.
+    """Distributes the events of the event log to all open event streams.
 
     Used on the event loop's thread, except `close`, which is thread-safe. Without listeners, the feed reads
     nothing and keeps no events. A slow listener does not delay others, because each listener has a position
@@ -72,7 +72,7 @@ class EventFeed:
 
     @contextlib.contextmanager
     def listening(self, callers: frozenset[str] = frozenset()) -> Iterator[None]:
-        """Count one more listener of the event feed while the block runs.
+        """Count one more open event stream while the block runs.
 
         `callers`: names against whose limits the listener counts. Raises Busy if the maximum number of
         listeners is reached, TooOften if one of the names has reached its limit, Unreachable after `close`.
@@ -101,8 +101,8 @@ class EventFeed:
                 self._reading, self._kept = None, None
 
     async def after(self, position: EventPosition | None) -> AsyncIterator[EventPosition | Following | None]:
-        """Yield the start position, and then new events until `close`. `position` None is the end of the log.
-        Events are yielded one publication at a time, and None as a heartbeat."""
+        """Yield the start position, then new events until `close`, and None as a heartbeat. `position` None
+        means the end of the log. All events of one publication are yielded together."""
         is_reported = False
         while not self._is_closed:
             news, kept = self._news, self._kept
@@ -139,7 +139,7 @@ class EventFeed:
             await _is_set(self._rung, pause)
 
     def _ring(self) -> None:
-        """Wake the reader of the event log. Called by watches of the coordination store."""
+        """Wake up the thread that reads the event log, from a watch of the coordination store."""
         self._from_elsewhere(self._rung.set)
 
     def _notify(self) -> None:

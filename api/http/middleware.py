@@ -1,4 +1,5 @@
-"""Middleware of all requests: ids, body checks, safe headers, and requests cut off by a shutdown."""
+"""ASGI middleware for all requests: request ids, body checks, security headers, and requests cancelled by a
+shutdown."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def request_id_of(request: Request) -> str:
 
 
 def caller_of(request: Request, given: str) -> str:
-    """Return the name in the request or, without a name, the client's address and the request id.
+    """Return the requester of a change: the name in the request, else the client's address and the request
+    id.
 
     The request id identifies the request in the log.
     """
@@ -175,7 +177,7 @@ class CheckedBodies:
 
 
 async def received(receive: Receive, seconds: float, most: int, label: str) -> bytes | None:
-    """Return the body of a request, of at most `most` bytes, or None if the client disconnected.
+    """Read the body of a request, of at most `most` bytes; None if the client disconnected.
 
     Raises BodyTooLate, BodyTooLarge.
     """

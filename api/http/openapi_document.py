@@ -75,7 +75,8 @@ SERVERS: Final = [{"url": "/", "description": "The instance that serves this doc
 
 
 class DocumentedApi(FastAPI):
-    """The web application, which adds request ids to responses and documents them all, including errors."""
+    """The web application, which adds request ids to responses and documents all responses, including
+    errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
         """Wrap the framework's handler of unexpected errors. Responses of error handlers then also have
@@ -90,7 +91,7 @@ class DocumentedApi(FastAPI):
 
 
 def operation_id(route: APIRoute) -> str:
-    """Return a short operation id that does not depend on the path.
+    """Return a short operation id for the OpenAPI document, independent of the path.
 
     Generated clients use the id as a function name.
     """
@@ -146,7 +147,7 @@ def _forget_validation(responses: dict[str, Any]) -> None:
 
 
 def _forget_unused(document: dict[str, Any]) -> None:
-    """Remove unreferenced schemas. An example is an enumeration that is described within its field."""
+    """Remove unreferenced schemas, such as enumerations that were inlined into their fields."""
     schemas = document["components"]["schemas"]
     waiting, used = [*_references(document["paths"])], set[str]()
     while waiting:
@@ -171,7 +172,7 @@ def _references(part: Any) -> Iterator[str]:
 
 
 def _add_examples(document: dict[str, Any], examples: Examples) -> None:
-    """Add an example to every schema, parameter and body of the OpenAPI document without one."""
+    """Add an example to each schema, parameter and body of the OpenAPI document that lacks one."""
     found = {name: examples.of(schema, name) for name, schema in document["components"]["schemas"].items()}
     for name, schema in document["components"]["schemas"].items():
         schema.setdefault("examples", [found[name]])

@@ -1,4 +1,4 @@
-"""Examples for all schemas, assembled from values by field name."""
+"""Generates examples for all schemas from one example value for each field name."""
 
 from __future__ import annotations
 
@@ -199,14 +199,14 @@ The first value of the field's type is used.
 
 
 class Examples:
-    """Examples for the schemas of one OpenAPI document."""
+    """Generates examples for the schemas of one OpenAPI document."""
 
     def __init__(self, schemas: Mapping[str, Any]) -> None:
         self._schemas = schemas
 
     def of(self, schema: Mapping[str, Any], owner: str = "", field: str = "") -> Any:
-        """Return an example value that the schema allows. `owner`, `field`: schema and field for which the
-        value is an example."""
+        """Return an example value that the schema allows. `owner`, `field`: model and field in which the
+        example appears."""
         if "$ref" in schema:
             name = str(schema["$ref"]).removeprefix(_PREFIX)
             target = self._schemas[name]
@@ -225,7 +225,7 @@ class Examples:
         return self._plain(schema, owner, field)
 
     def _first(self, options: list[Any], schema: Mapping[str, Any], owner: str, field: str) -> Any:
-        """Return an example of the first option that is not null.
+        """Return an example for the first alternative of a schema that is not null.
 
         If null is allowed and the other options are simple types, return null.
         """

@@ -33,7 +33,7 @@ class BodyTooLarge(errors.InvalidRequest):
 
 
 class BodyTooLate(errors.InvalidRequest):
-    """Raised if the announced request body did not arrive in time."""
+    """Raised if the request body did not arrive in time."""
 
 
 STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
@@ -84,7 +84,7 @@ def status_of(error: errors.HeadraceError) -> HTTPStatus:
 
 
 def headers_of(error: errors.HeadraceError) -> dict[str, str]:
-    """Return the response headers that tell the client when and how to retry."""
+    """Return the response headers of an error, which tell the client when and how to retry."""
     if isinstance(error, errors.TooOften):
         return {"Retry-After": str(error.after_seconds)}
     if isinstance(error, BodyTooLate):
@@ -181,7 +181,7 @@ OF_MODELS: Final[dict[str, tuple[HeaderName, ...]]] = {
 
 
 def described(*names: HeaderName) -> dict[str, Any]:
-    """Return the `headers` entry of a documented response."""
+    """Return the documentation of one header of a response."""
     return {name: HEADERS[name] for name in names}
 
 
@@ -211,7 +211,7 @@ class SharedFields(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Sort the fields of a new model."""
+        """Put the fields that a new model declares before its inherited fields."""
         fields, own = cls.__pydantic_fields__, [*cls.__annotations__]
         first = [name for name in own if name in fields]
         cls.__pydantic_fields__ = {name: fields[name] for name in dict.fromkeys([*first, *fields])}
@@ -219,7 +219,7 @@ class SharedFields(BaseModel):
 
 
 class RecordAnswer:
-    """Base of responses that extend a dataclass.
+    """Base of response models that have the fields of a dataclass, and possibly more.
 
     A subclass extends the dataclass and this class, and redeclares only fields whose JSON differs.
     `DESCRIPTIONS`: descriptions of fields for the OpenAPI document.
@@ -229,8 +229,8 @@ class RecordAnswer:
 
     @classmethod
     def of(cls, record: Any, **fields: Any) -> Self:
-        """Return a value of the domain as a response model. `fields`: further fields, or fields with
-        different values."""
+        """Convert a dataclass instance to a response. `fields`: further fields, or fields with different
+        values."""
         kind = cast(Hashable, cls)
         found: Self = _adapter_of(kind).validate_python({**asdict(record), **fields})
         return found
@@ -256,8 +256,8 @@ def _adapter_of(kind: type[Any]) -> TypeAdapter[Any]:
 
 
 def by_value(kind: type[StrEnum]) -> WithJsonSchema:
-    """Return the schema of an enumeration as a part of the field's schema. The enumeration is inlined, not a
-    separate type."""
+    """Return a schema that lists the values of an enumeration within the field's schema, not as a separate
+    type."""
     return WithJsonSchema({"enum": [member.value for member in kind], "type": "string"})
 
 
@@ -292,7 +292,7 @@ class ProblemDocument(AnswerModel):
 
 
 class _StatusDescription(NamedTuple):
-    """Description of an HTTP status, and an example of its problem document."""
+    """Documentation of an HTTP status: its meaning, and an example of its problem document."""
 
     text: str
     kind: str
@@ -390,12 +390,13 @@ _WAITED_FOR: Final = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_M
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses=` of an endpoint or a router: each status with a problem document."""
+    """Return `responses=` for an endpoint or router: the documentation of each status, with a problem
+    document."""
     return {status: _documented(HTTPStatus(status)) for status in sorted(statuses)}
 
 
 def _documented(status: HTTPStatus) -> dict[str, Any]:
-    """Return the documentation of one status.
+    """Return the OpenAPI documentation of one error status.
 
     FastAPI's `model` is not used, because it would use the media type of successful responses.
     """

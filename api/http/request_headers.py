@@ -77,8 +77,8 @@ def etag_of(stored: StoredDatastream) -> str:
 
 
 def etag_of_group(members: Sequence[StoredDatastream]) -> str:
-    """Return the entity tag of a group of datastreams, sorted by name. The tag changes if a datastream is
-    changed, added or removed."""
+    """Return the entity tag of a group's datastreams, which are sorted by name. The tag changes if a
+    datastream is changed, added or removed."""
     versions = [[member.datastream.name, etag_of(member)] for member in members]
     return f'"{hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:_DIGITS]}"'
 
@@ -86,7 +86,7 @@ def etag_of_group(members: Sequence[StoredDatastream]) -> str:
 def named_members(
     control: Control, group: GroupName, tags: Tags | None
 ) -> tuple[StoredDatastream, ...] | None:
-    """Return a group's datastreams if an entity tag matches; None if any version is accepted.
+    """Return the datastreams of a group if If-Match names their version; None if it accepts any version.
 
     The tag of their current versions must be among `tags`. Raises NotFound, DamagedState, StaleVersion.
     """
@@ -99,7 +99,7 @@ def named_members(
 
 
 def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> StoredDatastream | None:
-    """Return a definition if an entity tag matches; None if any version is accepted.
+    """Return a definition if If-Match names its version; None if it accepts any version.
 
     The tag of the current version must be among `tags`. A damaged definition has no tag. Raises NotFound,
     StaleVersion.
@@ -118,7 +118,7 @@ def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> 
 def named_among(
     tags: Tags | None, name: DatastreamName, read: Callable[[], StoredDatastream]
 ) -> StoredDatastream | None:
-    """Return the result of `read` if an entity tag matches it; None if any version is accepted.
+    """Return the definition from `read` if If-Match names its version; None if it accepts any version.
 
     The tag of the result must be among `tags`. Raises StaleVersion and the errors of `read`.
     """
@@ -133,7 +133,7 @@ def named_among(
 def version_to_change(
     control: Control, name: DatastreamName, tags: Tags | None
 ) -> tuple[StoredDatastream, bool]:
-    """Return the definition to modify, and whether the change applies to exactly this version.
+    """Return the definition to change, and whether If-Match restricts the change to its version.
 
     Raises VersionNotGiven, NotFound, DamagedState, StaleVersion.
     """
@@ -192,8 +192,8 @@ def _key_of(given: list[str]) -> str:
 
 
 def creation_named(key: str | None, body: BaseModel, principal: str) -> Creation | None:
-    """Return the idempotency record of a creation by this principal. Fields with default values count as
-    omitted."""
+    """Return the idempotency record of a creation by this principal; None without a key. Fields with default
+    values count as omitted."""
     if key is None:
         return None
     return creation_of(_IDEMPOTENCY_KEY, key, body.model_dump(mode="json", exclude_defaults=True), principal)

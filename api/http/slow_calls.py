@@ -1,4 +1,4 @@
-"""Runs calls that query other servers.
+"""Runs calls that wait for other servers, such as Kafka brokers.
 
 Only a few such calls run at a time, in separate threads, so that they do not delay other requests. Each Kafka
 cluster gets one request at a time, so that an unresponsive cluster blocks only one thread.
@@ -24,7 +24,7 @@ from mirror.model.identifiers import ClusterRef
 
 
 class CallSlots:
-    """Limits the number of concurrent calls in total and per name. Not thread-safe.
+    """Limits the number of concurrent calls, in total and for each name. Not thread-safe.
 
     `most`: total limit. `most_each`: limit per name, such as a principal or an owner.
     """
@@ -46,7 +46,7 @@ class CallSlots:
         return self._all >= self._most
 
     def full_for(self, names: frozenset[str]) -> str:
-        """Return one of the names that has reached its limit; empty if no name has."""
+        """Return the first of the given names that has reached its limit; empty if none has."""
         return next((name for name in sorted(names) if self._each[name] >= self._most_each), "")
 
     @contextmanager
@@ -104,8 +104,8 @@ class ClusterRequestLimiter:
             ended.set_result(None)
 
     def note_failure(self, cluster: ClusterRef, error: Unreachable) -> Unreachable:
-        """Keep the error of a cluster for later requests, and return a copy. A timeout becomes Unreachable,
-        so that the status is always 503."""
+        """Keep the error of a cluster for later requests, and return a copy to raise. A timeout becomes
+        Unreachable, so that the HTTP status is always 503."""
         found = copy.copy(error)
         if isinstance(error, TimedOut):
             found = Unreachable(error.message, advice=error.advice)
@@ -145,7 +145,7 @@ _AGAIN_SECONDS: Final = 5
 
 
 class SlowCalls:
-    """Runs calls that query other servers, on behalf of the event loop's thread.
+    """Runs calls that query other servers, in threads, for the thread of the event loop.
 
     `most_each`: limit per principal and per owner. `wait_seconds`: time to wait for a cluster that other
     calls use.
@@ -195,7 +195,7 @@ class SlowCalls:
 
 @dataclass(frozen=True, slots=True)
 class CallersSlowCalls:
-    """Slow calls of one request. `callers`: returns the names against whose limits they count."""
+    """Runs slow calls of one REST request. `callers`: function that returns the names whose limits apply."""
 
     calls: SlowCalls
     callers: Callable[[], frozenset[str]]
@@ -206,6 +206,7 @@ class CallersSlowCalls:
 
 
 async def _end_of(other: ClusterInUse, seconds: float) -> None:
-    """Wait until the call that uses the cluster has ended. Raises Busy after `seconds`."""
+    """Wait until the call that uses the cluster has ended. Raises Busy if it has not ended after
+    `seconds`."""
     if not (await asyncio.wait([asyncio.wrap_future(other.ended)], timeout=max(seconds, 0.0)))[0]:
         raise Busy(f"cluster {other.cluster} is in use by other calls", advice="retry in a few seconds")

@@ -43,7 +43,7 @@ _FEW: Final = MetricSettings()
 
 
 class InstanceCollector(Collector):
-    """Prometheus collector of an instance: sums by datastream and task, and few series by partition.
+    """Prometheus collector of an instance: sums for each datastream and task, and few series for partitions.
     `settings` limit the number of partitions with their own series."""
 
     def __init__(
@@ -152,7 +152,7 @@ def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Met
 
 
 def _load_metrics(loads: Mapping[LoadSource, LoadStatus]) -> Iterator[Metric]:
-    """Yield the state of the loads, and the time of the latest measurement if known."""
+    """Yield metrics about the state of the loads, and the time of the latest measurement if known."""
     yield gauge(
         "headrace_loads",
         "1 for the state of a source cluster's loads, or of its loads from a provider chosen by"
@@ -211,7 +211,7 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
 
 
 def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
-    """Yield counters by task, one for each name in `SUMMED`.
+    """Yield the counters in `SUMMED`, with one series for each task.
 
     If a task moves, the counters of its new instance continue.
     """
@@ -231,7 +231,7 @@ def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
 
 
 def _latency(sums: tuple[TaskSums, ...]) -> Metric:
-    """Return the latency histograms of datastreams as a metric.
+    """Return the metric with the latency histogram of each datastream.
 
     Percentiles cover all records of the datastream that this instance copies. The sum of the histogram is the
     sum of batch latencies, because the sum of record latencies is not measured.
@@ -256,8 +256,8 @@ _HOUR_SECONDS: Final = 3_600
 
 
 class AdviceCollector(Collector):
-    """Prometheus collector of the current sizing advice. Unknown values are omitted, not 0. `current`:
-    function that returns the advice of this instance, None if the instance does not lead."""
+    """Prometheus collector of the current sizing advice. Unknown values have no series. `current`: function
+    that returns the advice of this instance, None if the instance does not lead."""
 
     def __init__(self, current: Callable[[], Advice | None]) -> None:
         self._current = current
@@ -314,7 +314,7 @@ _OF_PAST_NEED: Final = {
 
 
 def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None]]:
-    """Return help text and value of the metrics about the tasks needed in the last `span`."""
+    """Map each metric about the tasks needed in the last `span` to its help text and value."""
     return {
         f"past_{span}_{name}": (
             text.format(span),
@@ -346,7 +346,7 @@ class CertificateCollector(Collector):
 
 
 class AuditCollector(Collector):
-    """Prometheus collector of continuous audits. `current`: audits of this instance by topic."""
+    """Prometheus collector of continuous audits. `current`: returns the audits of topics on this instance."""
 
     def __init__(self, current: Callable[[], Sequence[TopicAudit]], clock: Clock) -> None:
         self._current = current
@@ -412,5 +412,5 @@ class GroupCollector(Collector):
 
 
 def _age(at_ms: int | None, now_ms: int) -> float | None:
-    """Return the seconds since a time, None if the time is unknown."""
+    """Return the seconds since a time; None if the time is unknown."""
     return None if at_ms is None else max(now_ms - at_ms, 0) / 1000

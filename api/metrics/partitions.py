@@ -1,5 +1,5 @@
-"""Prometheus metrics about partitions: sums, states, time to catch up and to loss by datastream, uncopied
-partitions, and series of all or of the most important partitions."""
+"""Prometheus metrics about partitions. For each datastream: sums, states, and the times to catch up and to
+data loss. Also uncopied partitions, and series of all or of the most important partitions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NUMBERS: Final[Sequence[tuple[str, str, Callable[[LaneStatus], float | None]]]]
 
 
 def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...]:
-    """Return the most delayed and the busiest lanes, without duplicates."""
+    """Return the `number` most delayed lanes and the `number` busiest ones, without duplicates."""
     known = [lane for lane in lanes if lane.rate is not None]
     late = nlargest(number, (lane for lane in known if lane.lag[1]), key=lambda lane: lane.lag[1] or 0)
     busy = nlargest(number, known, key=lambda lane: lane.rate.bytes_per_second if lane.rate else 0.0)
@@ -67,7 +67,7 @@ class MetricSettings(Settings):
 
 
 def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -> Iterator[Metric]:
-    """Yield metrics by partition; unknown values have no series.
+    """Yield metrics of single partitions; unknown values have no series.
 
     Also yields the number of partitions without series, which shows whether a sum over the series is
     complete.
@@ -83,7 +83,7 @@ def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -
 
 
 def timestamp_offsets(lanes: Iterable[LaneStatus], settings: MetricSettings) -> Metric:
-    """Return the largest clock error of topics with wrong timestamps.
+    """Return a metric of topics with wrong record timestamps: the largest clock error in each.
 
     Only the topics with the largest errors are included.
     """
@@ -110,7 +110,7 @@ def _labels(lane: LaneStatus) -> Sequence[str]:
 
 
 def lane_metrics(lanes: Collection[LaneStatus]) -> Iterator[Metric]:
-    """Yield sums over the lanes of this instance by datastream; unknown values have no series."""
+    """Yield sums over the lanes of this instance for each datastream; unknown values have no series."""
     phases = Counter((lane.spec.key.group, lane.phase.value) for lane in lanes)
     yield gauge("headrace_lanes", "lanes by phase", ("datastream", "phase"), phases.items())
     by_group: defaultdict[GroupName, list[LaneStatus]] = defaultdict(list)
@@ -135,14 +135,15 @@ def lane_metrics(lanes: Collection[LaneStatus]) -> Iterator[Metric]:
 
 
 def _at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None]) -> int | None:
-    """Combine the known numbers with `combine`. Return None if the result is 0 and some are unknown."""
+    """Combine the known numbers with `combine`. Return None if the result is 0 and some numbers are
+    unknown."""
     known = [number for number in numbers if number is not None]
     value = combine(known) if known else None
     return value if value or len(known) == len(numbers) else None
 
 
 def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: float) -> Iterator[Metric]:
-    """Yield metrics about the movement of partitions by datastream. `now`: monotonic seconds."""
+    """Yield metrics of each datastream about the progress of its partitions. `now`: monotonic seconds."""
     counts: Counter[tuple[GroupName, MovementState]] = Counter()
     losses = {group: max(at - now, 0.0) for group, at in lanes.loss_at.items()}
     ends: dict[GroupName, float] = {}

@@ -47,7 +47,8 @@ class PageFile:
 
 @cache
 def page_files() -> Mapping[str, PageFile]:
-    """Return the files of the web pages by path relative to their folder, with `/` as separator."""
+    """Map the path of each file of the web pages, relative to their folder with `/` as separator, to its
+    content."""
     found = {}
     for path in sorted(FOLDER.rglob("*")):
         if path.suffix in _TYPES:
@@ -89,7 +90,7 @@ async def root(request: Request) -> Response:
 
 @router.get("/ui")
 async def without_slash() -> Response:
-    """Redirect to the folder of the web pages, because their URLs are relative to it."""
+    """Redirect to the URL with a slash at its end, because the URLs in the web pages are relative to it."""
     return RedirectResponse(HOME, HTTPStatus.TEMPORARY_REDIRECT)
 
 

@@ -16,8 +16,8 @@ router = APIRouter(prefix="/v1", tags=["plans"])
 
 @dataclass(frozen=True)
 class HourNeedAnswer(HourNeed, RecordAnswer):
-    """Required tasks in the hour that starts at `hour_ms` (epoch ms). `tasks`: number of tasks for the median
-    forecast. `most_tasks`: number of tasks for the upper bound of the forecast."""
+    """Tasks that the hour from `hour_ms` (epoch ms) requires. `tasks`: number for the median of the load
+    forecast. `most_tasks`: number for its upper bound."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class GroupNeedAnswer(GroupNeed, RecordAnswer):
 
 @dataclass(frozen=True)
 class HoursAnswer(Hours, RecordAnswer):
-    """Sums over the `hours` of the forecast: with the current number, and with the number needed each hour.
-    The numbers are of tasks and instances. The difference is the possible saving, or the shortage."""
+    """Task-hours and instance-hours over the `hours` of the forecast: with the current numbers, and with the
+    numbers that each hour needs. The difference is the possible saving, or the shortage."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class AdviceAnswer(BaseModel):
     @classmethod
     def from_advice(cls, found: Advice | None, now_ms: int) -> AdviceAnswer:
         """Return the sizing advice as a response. `found` None means that the leader has not computed advice
-        yet. The sentence includes the age of the advice."""
+        yet. The `sentence` of the response includes the age of the advice."""
         if found is None:
             why = "the leader has not computed it yet"
             return cls(

@@ -103,7 +103,7 @@ async def answer_question(
     credentials: CredentialsDep,
     request: Request,
 ) -> Response:
-    """Return this instance's data about a subject to another instance."""
+    """Return this instance's data about a subject, such as its lanes, to another instance."""
     exchange = await _verified(subject, SUBJECTS, credentials, services.status.name, request)
 
     def answer() -> Response:
@@ -120,14 +120,16 @@ async def compute(
     credentials: CredentialsDep,
     request: Request,
 ) -> Response:
-    """Return the response to a query with a document. The query contains the digest of the document."""
+    """Return the result for a document that another instance sends. Its query contains the digest of the
+    document."""
     exchange = await _verified(subject, DOCUMENTS, credentials, services.status.name, request)
     body = await _signed_body(request, services.limits.body_seconds)
     return await slow_calls.run(lambda: exchange.answer(DOCUMENTS[subject](services, parsed(body))))
 
 
 async def _signed_body(request: Request, seconds: float) -> bytes:
-    """Return the body if it matches the signed digest. Raises BodyTooLate, BodyTooLarge, InvalidRequest."""
+    """Return the body of a query after checking its digest. Raises BodyTooLate, BodyTooLarge,
+    InvalidRequest."""
     body = await received(request.receive, seconds, MOST_BYTES, "the document of the query")
     if body is None:
         raise ClientDisconnect

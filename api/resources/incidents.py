@@ -39,7 +39,7 @@ class TimelineAnswer(TimelineEntry, RecordAnswer):
 
 @dataclass(frozen=True)
 class BudgetCostAnswer(BudgetCost, RecordAnswer):
-    """Remaining error budget of one objective, as fractions of the budget; null if unknown."""
+    """Error budget of one objective that is left, as fractions of the whole budget; null if unknown."""
 
     DESCRIPTIONS: ClassVar = {
         "before": "Remaining budget when the incident was detected.",
@@ -52,7 +52,7 @@ class BudgetCostAnswer(BudgetCost, RecordAnswer):
 
 @dataclass(frozen=True)
 class DeliveryCostAnswer(DeliveryCost, RecordAnswer):
-    """Late deliveries for one objective during an incident."""
+    """Number of records that arrived during an incident, and how many missed one objective."""
 
     DESCRIPTIONS: ClassVar = {
         "records": "Number of records that arrived.",

@@ -48,7 +48,7 @@ async def lanes_by_instance(
 
 
 class MovementAnswer(BaseModel):
-    """State of copying a partition, derived from the movement of its position. Unknown numbers are null."""
+    """Progress of copying a partition, derived from the changes of its position. Unknown numbers are null."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
@@ -101,7 +101,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 class HoldAnswer(BaseModel):
-    """Quota that throttles a lane."""
+    """A quota that slows down a lane."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
@@ -115,8 +115,8 @@ class HoldAnswer(BaseModel):
 
 
 class UnansweredAnswer(BaseModel):
-    """Seconds for which responses of clusters are overdue. A value is null if no request is outstanding, or
-    if the response is less than a second overdue."""
+    """Seconds for which brokers have not responded to a lane. Null without a request, or in its first
+    second."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
@@ -129,7 +129,7 @@ class UnansweredAnswer(BaseModel):
 
 
 class WindowAnswer(BaseModel):
-    """Distant broker whose socket buffers limit the rate of each connection to it."""
+    """A distant broker to which each connection is slow because its socket buffers are small."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
@@ -285,7 +285,7 @@ class LaneAnswer(PartitionState):
 
 
 class LaneSummary(NamedTuple):
-    """Figures of a lane or of an uncopied partition, as in `LaneAnswer`.
+    """State and numbers of a lane or of an uncopied partition, as in `LaneAnswer`.
 
     `condition`: state of the movement if known, otherwise the phase. `answer`: builds the JSON form, which
     takes most of the time.
@@ -308,7 +308,7 @@ class LaneSummary(NamedTuple):
     def from_lane(
         cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int, instance: str
     ) -> LaneSummary:
-        """Return the figures of a lane of this instance at `now` (monotonic seconds)."""
+        """Summarize a lane of this instance at `now` (monotonic seconds)."""
         movement, rate = judged(state, now).state, state.rate
         return cls(
             key.group,
@@ -325,7 +325,7 @@ class LaneSummary(NamedTuple):
 
     @classmethod
     def from_answer(cls, lane: LaneAnswer) -> LaneSummary:
-        """Return the figures of a lane that another instance has reported."""
+        """Summarize a lane that another instance has reported."""
         return cls(
             lane.datastream,
             TopicPartition.parse(lane.partition),
@@ -343,7 +343,7 @@ class LaneSummary(NamedTuple):
 
 
 def lanes_answer(replies: Mapping[InstanceName, InstanceResponse[list[LaneAnswer]]]) -> LanesAnswer:
-    """Return the lanes of all instances, and the state of each query."""
+    """Return the lanes that the instances reported, and whether each instance responded."""
     return LanesAnswer(
         instances=[state_answer(reply) for reply in replies.values()],
         lanes=[lane for reply in replies.values() for lane in reply.value or ()],
@@ -369,7 +369,7 @@ def _window(window: WindowLimit | None) -> WindowAnswer | None:
 
 
 class LanesAnswer(AnswerModel):
-    """Lanes of instances, with the state of each instance."""
+    """Lanes of all instances that responded, and whether each instance responded."""
 
     instances: list[InstanceStateAnswer]
     """All live instances. The lanes of an instance that did not respond are missing; /v1/plan lists its
@@ -384,13 +384,13 @@ _MOST_LANES: Final = 1_000_000
 
 
 def own_lanes(services: Services, group: str | None = None) -> list[LaneAnswer]:
-    """Return the lanes of this instance; the leader adds partitions that are not copied. `group`: group to
-    which the lanes are restricted."""
+    """Return the lanes of this instance; the leader adds partitions that are not copied. `group`: only lanes
+    of this group; None means all."""
     return [report.answer() for report in own_reports(services, group)]
 
 
 def own_reports(services: Services, group: str | None = None) -> list[LaneSummary]:
-    """Return the figures of this instance's lanes; the leader adds partitions that are not copied."""
+    """Return summaries of this instance's lanes; the leader adds partitions that are not copied."""
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
     wanted = [(key, state) for key, state in status.lanes.items() if group in (None, key.group)]
     idle = [lane for lane in status.uncopied if group in (None, lane.what.group)]
@@ -408,7 +408,7 @@ def lanes_read(value: Any) -> list[LaneAnswer]:
 
 
 class LanesNow(FleetCalls):
-    """Queries the lanes of all instances outside of REST requests."""
+    """Reads the lanes of all instances for callers other than REST requests."""
 
     def of(self, group: GroupName) -> Any:
         """Return the response of `/v1/lanes?datastream=`. Raises Unreachable."""
@@ -426,7 +426,7 @@ async def lanes(
     instance: Annotated[str | None, Query(description="only lanes of this instance")] = None,
     datastream: Annotated[str | None, Query(description="only lanes of this datastream or its group")] = None,
 ) -> LanesAnswer:
-    """List the lanes of all instances, and the uncopied partitions, as reported by the leader.
+    """List the lanes of all instances, and the partitions that are not copied, as reported by the leader.
 
     A request for the lanes of the responding instance only, without a datastream, makes no remote calls, not
     even to the coordination store.

@@ -24,7 +24,7 @@ class MonitorActAnswer(BaseModel):
 
 
 class ActingAnswer(BaseModel):
-    """Permission of monitors to act, which operators set.
+    """Permission of monitors to request rebalances, as set by operators.
 
     `changed_ms`: time of the last change (epoch ms); null if the permission was never changed.
     """
@@ -66,7 +66,7 @@ class MonitorAnswer(BaseModel):
 
 
 class MonitorBody(StrictModel):
-    """Permission of monitors to act. Without this permission, monitors still evaluate objectives and send
+    """Permission of monitors to request rebalances. Without it, they still evaluate objectives and send
     alerts."""
 
     acting: bool
@@ -75,7 +75,7 @@ class MonitorBody(StrictModel):
 
 
 class LeaseBody(StrictModel):
-    """Unique name of a monitor process."""
+    """Request for the lease of the active monitor: the unique name of a monitor process."""
 
     holder: str
 
@@ -114,7 +114,7 @@ def switch(body: MonitorBody, services: ServicesDep) -> MonitorAnswer:
 @router.put("/lease")
 def hold(body: LeaseBody, services: ServicesDep) -> LeaseAnswer:
     """Become or remain the active monitor. The lease is available if no monitor has it, if it was not renewed
-    for 30 seconds, or if the holder's instance has ended. A monitor sends this request in each evaluation."""
+    for 30 seconds, or if the holder's instance has ended. Each evaluation of a monitor sends this request."""
     state = services.acting.hold(services.control, body.holder)
     is_ours = state.lease is not None and state.lease.holder == body.holder
     lease = state.lease.identity if state.lease is not None and is_ours else ""

@@ -1,4 +1,4 @@
-"""/v1/movement: partitions that are not OK, by datastream; /v1/audits: continuous audits.
+"""/v1/movement: partitions of each datastream that are not OK; /v1/audits: continuous audits.
 
 Each instance sums its partitions by topic to keep responses small; the queried instance combines these sums.
 """
@@ -45,7 +45,7 @@ MOVEMENT: Final = "movement"
 
 
 class StateCountAnswer(StateCount, RecordAnswer):
-    """Partitions of a datastream in one state."""
+    """Number of partitions of a datastream that are in one state."""
 
     DESCRIPTIONS: ClassVar = {
         "worst": "Partition that has been in this state for the longest time.",
@@ -137,7 +137,8 @@ _TOLD: Final = TypeAdapter(list[TopicMovement])
 
 
 def own_topics(services: Services) -> list[TopicMovement]:
-    """Return the states of this instance's lanes and, on the leader, of uncopied partitions, by topic."""
+    """Return the state of each topic on this instance: of its lanes and, on the leader, of uncopied
+    partitions."""
     found: dict[tuple[GroupName, str], list[PartitionMovement]] = defaultdict(list)
     for group, partition in _partitions(services):
         found[group, partition.partition.topic].append(partition)
@@ -196,7 +197,7 @@ async def movements(
 def put_together(
     datastreams: Sequence[Datastream], plan: Plan, topics: Iterable[TopicMovement], is_complete: bool
 ) -> FleetMovement:
-    """Combine partition states of topics into partition states of datastreams."""
+    """Combine the partition states of topics from all instances into the partition states of datastreams."""
     by_group: dict[GroupName, list[TopicMovement]] = defaultdict(list)
     for topic in topics:
         by_group[topic.group].append(topic)
@@ -216,7 +217,7 @@ def put_together(
 
 
 class FleetMovements(FleetCalls):
-    """Reads the partition states of all datastreams outside of REST requests."""
+    """Reads the partition states of all datastreams for callers other than REST requests."""
 
     def __call__(self) -> FleetMovement:
         """Return the partition states of all datastreams. Raises Unreachable, DamagedState."""
@@ -228,7 +229,7 @@ class FleetMovements(FleetCalls):
 
 @router.get("/v1/movement")
 async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> MovementsAnswer:
-    """Summarize the partitions that are not OK, by datastream.
+    """Summarize the partitions of each datastream that are not OK.
 
     The response contains their number by state, the worst partitions, and the partitions about to lose
     records. `/v1/datastreams/{name}/lag` lists the partitions.
@@ -294,7 +295,7 @@ class TopicAuditAnswer(AnswerModel):
 
 
 class AuditsAnswer(AnswerModel):
-    """Continuous audits of datastreams with the option `audit`, by datastream and topic."""
+    """Continuous audits of the datastreams that have the option `audit`, one for each topic."""
 
     is_complete: bool
     """True if all instances responded; otherwise partitions may be missing."""
@@ -327,14 +328,14 @@ class AuditsAnswer(AnswerModel):
 async def audits_now(
     services: Services, fleet: Fleet, live: Sequence[LiveInstance]
 ) -> tuple[list[TopicAudit], bool]:
-    """Query each instance, and return the audits of all lanes, and whether all instances responded."""
+    """Query the audits of all instances, and return them and whether all instances responded."""
     replies = await AllInstances(services, fleet, live).ask(FleetQuery(AUDITS), services.audits, _audits_read)
     values = [reply.value for reply in replies.values()]
     return merged(item for value in values if value is not None for item in value), None not in values
 
 
 class FleetAudits(FleetCalls):
-    """Reads the audits of all instances outside of REST requests."""
+    """Reads the audits of all instances for callers other than REST requests."""
 
     def __call__(self) -> Sequence[TopicAudit]:
         """Return the continuous audits of the instances that respond. Raises Unreachable."""
@@ -350,7 +351,7 @@ async def audits(
     fleet: FleetDep,
     datastream: Annotated[str | None, Query(description="only this datastream")] = None,
 ) -> AuditsAnswer:
-    """Return the time up to which every record is at the destination, and time windows with differences."""
+    """Return until when every record has arrived at the destination, and time windows with differences."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     planned = planned_audits((await run_in_threadpool(reads.definitions)).datastreams, plan)
     found, is_complete = await audits_now(services, fleet, live)

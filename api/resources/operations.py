@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1/operations", tags=["operations"])
 
 
 def located(operation: Operation, response: Response) -> OperationAnswer:
-    """Return a started operation, and set the Location header to its URL."""
+    """Set the Location header to the URL of an operation, and return the operation as a response."""
     response.headers["Location"] = f"/v1/operations/{operation.id}"
     return OperationAnswer.of(operation)
 

@@ -1,4 +1,4 @@
-"""/v1/overview: sums for the first web page and other clients.
+"""/v1/overview: state and throughput of every datastream, for the first web page and other clients.
 
 The response contains sums instead of partitions, to stay small. The queried instance combines the sums of all
 instances with the definitions, the plan, the latest planning run and open incidents. Unknown numbers are
@@ -40,7 +40,7 @@ router = APIRouter(prefix="/v1", tags=["status"])
 
 
 class OpenIncidentAnswer(AnswerModel):
-    """Latest open incident."""
+    """Latest open incident of a datastream."""
 
     id: str
     opened_ms: int
@@ -54,7 +54,7 @@ class OpenIncidentAnswer(AnswerModel):
 
 
 class LatencyAnswer(AnswerModel):
-    """Average latency of a batch in the last seconds, by stage, in ms."""
+    """Average latency of a batch in the last seconds, with the time spent in each stage, in ms."""
 
     source: float
     """Time that the batch waits at the source until it is fetched."""
@@ -160,7 +160,7 @@ _NO_MOVEMENT: Final = Movement()
 
 @dataclass(frozen=True)
 class OverviewData:
-    """Data of one overview.
+    """Data from which the response of one overview is computed.
 
     `is_complete`: all instances have reported their sums. `usable`: configured usable capacity of a task in
     bytes per second, for groups whose plans do not state it; None if placement is not by load. `heat`: number
@@ -180,7 +180,8 @@ class OverviewData:
 
 
 def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlance]:
-    """Return the overview of each datastream by name, including damaged ones. `only`: only this name."""
+    """Return the overview of each datastream, sorted by name, including damaged ones. `only`: name of the
+    only datastream to return."""
     sums: dict[GroupName, list[TopicSums]] = defaultdict(list)
     for task in seen.sums:
         sums[task.group].append(task)
@@ -205,7 +206,7 @@ def glances(seen: OverviewData, only: str | None = None) -> list[DatastreamGlanc
 
 
 def _total(datastream: Datastream, plan: Plan, topics: Iterable[TopicSums]) -> TopicSums:
-    """Return the sums over a datastream's topics."""
+    """Return the sums over the topics that a datastream copies."""
     total = TopicSums(datastream.group, "")
     for topic in topics:
         if datastream.selection.matches(topic.topic) and not plan.excludes(datastream.name, topic.topic):
@@ -284,7 +285,8 @@ def _latency(total: TopicSums) -> LatencyAnswer | None:
 
 
 def _strictest(datastream: Datastream) -> tuple[int, float] | tuple[None, None]:
-    """Return the limit in ms and the percentile of the objective with the lowest limit."""
+    """Return milliseconds and percentile of the objective with the shortest time; (None, None) without
+    objectives."""
     found = [(objective.milliseconds, objective.percentile) for objective in datastream.objectives]
     if datastream.objective is not None:
         found.append((datastream.objective.milliseconds, datastream.objective.percentile))
@@ -297,7 +299,7 @@ def _worst(movement: Movement) -> str:
 
 
 def _open_incident(incidents: Sequence[IncidentRecord]) -> OpenIncidentAnswer | None:
-    """Return the latest open incident. `incidents`: incidents, latest first."""
+    """Return the latest incident that is still open; None if all are closed. `incidents`: latest first."""
     for incident in incidents:
         if incident.is_open:
             return OpenIncidentAnswer(
@@ -311,7 +313,8 @@ def _open_incident(incidents: Sequence[IncidentRecord]) -> OpenIncidentAnswer | 
 
 
 def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int | None]:
-    """Return the smallest remaining error budget and its time, from the latest incident that has one."""
+    """Return the smallest remaining error budget and the time of its evaluation, from the latest incident
+    with a known budget; otherwise (None, None)."""
     for incident in incidents:
         left = [cost.now for cost in incident.costs if cost.now is not None]
         if left:
@@ -320,7 +323,7 @@ def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int
 
 
 def _unreadable(name: DatastreamName, problem: str) -> DatastreamGlance:
-    """Return the overview of a damaged definition of which this instance has read no valid version."""
+    """Return the overview of a damaged definition if this instance has never read a valid version."""
     empty = dict.fromkeys(DatastreamGlance.model_fields)
     known = {
         "name": name,
@@ -392,7 +395,7 @@ async def overview(
 
 def _sent(body: bytes, request: Request, response: Response) -> Response:
     """Return the overview as a response, compressed if the client accepts compression. The overview is most
-    of the data of the first web page. `response`: source of the headers that the reads have set."""
+    of the data of the first web page. `response`: its headers are added."""
     headers = {**response.headers, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
@@ -400,7 +403,7 @@ def _sent(body: bytes, request: Request, response: Response) -> Response:
 
 
 def _incidents(services: Services) -> tuple[IncidentRecord, ...] | None:
-    """Return the incidents, or None if they cannot be read now, for an overview without incidents."""
+    """Return the incidents; None if they cannot be read now, so that the overview is still available."""
     try:
         return tuple(services.incidents())
     except (Unreachable, Refused, Busy, AnalyticsError):

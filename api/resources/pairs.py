@@ -18,7 +18,7 @@ router = APIRouter(tags=["status"])
 
 
 class PairOperationAnswer(BegunOperation, AnswerModel):
-    """Operation in progress.
+    """Operation of a pair that is in progress.
 
     Repeating the command that started the operation continues it; `headrace dr abort` undoes it.
     """
@@ -49,14 +49,14 @@ class TopicLossAnswer(AnswerModel):
 
 
 class PlannedStepAnswer(AnswerModel):
-    """Step of the operation in progress. Without one, step of a switch-over to the other cluster."""
+    """Step of the operation in progress or, without an operation, of a switch-over to the other cluster."""
 
     step: str
     action: str
 
 
 class PairForkAnswer(AnswerModel):
-    """Failover that has not been followed by a failback; nothing is copied until then."""
+    """Failover without a failback so far. Copying between the clusters resumes with the failback."""
 
     cluster: str
     """The lost cluster."""
@@ -68,7 +68,7 @@ class PairForkAnswer(AnswerModel):
 
 
 class PairAnswer(AnswerModel):
-    """State of a pair, as `headrace dr status --json` prints it."""
+    """State of a pair of clusters, as `headrace dr status --json` prints it."""
 
     pair: str
     state: str

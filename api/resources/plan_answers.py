@@ -1,4 +1,4 @@
-"""The current plan and proposed plans on /v1: their tasks, moves and reasons; operations that carry them out.
+"""Responses about the current plan and proposed plans: their tasks, moves and reasons, and operations.
 
 Commands use these models, so this module does not import FastAPI.
 """
@@ -64,7 +64,7 @@ class TaskAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class CapacityAnswer(CapacityInUse, RecordAnswer):
-    """Planned capacity of one task, and the learned capacity even if it is not used."""
+    """Capacity of a task on which planning is based, and the learned capacity even if it is not used."""
 
     DESCRIPTIONS: ClassVar = {
         "origin": (
@@ -141,7 +141,7 @@ class PlanAnswer(BaseModel):
 
 
 class TaskChangeAnswer(BaseModel):
-    """Task that a plan adds or removes, and the reason."""
+    """A task that a plan adds or removes, with the reason."""
 
     datastream: str
     task: str
@@ -150,7 +150,7 @@ class TaskChangeAnswer(BaseModel):
 
     @classmethod
     def of(cls, decision: Decision) -> list[TaskChangeAnswer]:
-        """Return the added and removed tasks of a decision."""
+        """Return the tasks that a planning decision adds or removes."""
         return [
             cls(
                 datastream=change.group,
@@ -163,7 +163,7 @@ class TaskChangeAnswer(BaseModel):
 
 
 class PlannedMove(BaseModel):
-    """Partition that changes its task or instance."""
+    """A partition that a plan moves to another task or instance."""
 
     datastream: str
     partition: str
@@ -278,7 +278,7 @@ class RebalanceAnswer(PlanChanges):
 
 
 class ProposalBody(StrictModel):
-    """Options for computing a plan."""
+    """Options for computing a proposed plan."""
 
     full: bool = False
     """Ignore the current placement if the capacity that this frees justifies the additional moves."""
@@ -289,7 +289,7 @@ class ProposalBody(StrictModel):
 
 
 class ApplyBody(StrictModel):
-    """Request to apply a plan."""
+    """Request to apply a proposed plan."""
 
     requested_by: str = "REST"
     """Requester, recorded in the events."""
@@ -348,7 +348,7 @@ class ProposalAnswer(StrictModel, PlanChanges):
 
 
 def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]:
-    """Return the description to store with a proposed plan."""
+    """Return the changes and figures of a planning decision, to store and show with a proposed plan."""
     rebalance, answer = RebalanceAnswer.from_decision(decision), decision.group_plans.get(group)
     known = decision.are_loads_known and answer is not None
     return {
@@ -368,7 +368,7 @@ def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]
 
 
 class ApplyAnswer(StrictModel):
-    """Plan that is queued for the leader."""
+    """A proposed plan that is queued for the leader, which applies it."""
 
     id: str
     """Id of the plan."""

@@ -72,8 +72,8 @@ def plan(
 async def rebalance(
     body: RebalanceBody, services: ServicesDep, dry_runs: DryRunsDep, response: Response
 ) -> RebalanceAnswer:
-    """Request a new plan from the leader. With `dry_run`, only report the changes that the plan would make
-    with the leader's current loads."""
+    """Request a new plan from the leader. With `dry_run`, only return the changes that a plan with the
+    leader's current loads would make."""
     command = TriggerRebalance(DatastreamName(body.datastream), body.full, body.requested_by, body.reason)
     if body.dry_run:
         response.status_code = 200
@@ -129,8 +129,8 @@ IdPath = Annotated[str, Path(description="id of the plan")]
 async def make(
     name: NamePath, services: ServicesDep, dry_runs: DryRunsDep, response: Response, body: ProposalBody
 ) -> ProposalAnswer:
-    """Compute a plan with the leader's current loads, and store it without applying it. You can apply the
-    plan within an hour while its inputs are unchanged."""
+    """Compute a plan with the leader's current loads, and store it without applying it. For an hour, you can
+    apply the plan if its inputs have not changed."""
     command = TriggerRebalance(DatastreamName(name), body.full, body.requested_by, body.reason)
     answer = await dry_runs.plan(lambda: services.control.request_of(command))
     response.headers["Location"] = f"/v1/plans/{answer.id}"
@@ -139,7 +139,7 @@ async def make(
 
 @router.get("/plans/{identity}", responses=problems(404, 409))
 def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
-    """Return a computed plan, and whether its inputs are unchanged."""
+    """Return a proposed plan, and whether its inputs have changed since its computation."""
     stored = _kept(identity, services)
     return ProposalAnswer.from_stored(identity, stored, _changed(stored, services))
 
@@ -191,7 +191,8 @@ def _is_blind_over_measured(stored: StoredProposal, services: Services) -> bool:
 
 
 def _changed(stored: StoredProposal, services: Services) -> list[str]:
-    """Return the inputs of a proposed plan that have changed, without contacting the source.
+    """Return the inputs of a proposed plan that have changed since its computation, without contacting the
+    source.
 
     The leader also checks the partitions of the source.
     """

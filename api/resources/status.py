@@ -1,4 +1,4 @@
-"""/v1/health, /v1/ready, /v1/instances, /v1/caller, /metrics"""
+"""/v1/health, /v1/ready, /v1/instances, /v1/caller and /metrics: state of the instances and of the caller."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ async def health_by_instance(
 
 
 def state_answer(reply: InstanceResponse[Any]) -> InstanceStateAnswer:
-    """Return whether an instance responded to a query, as a response."""
+    """Return whether and how an instance responded to a query."""
     return InstanceStateAnswer(name=reply.instance, state=reply.state.value, reason=reply.reason)
 
 
 class ConditionAnswer(AnswerModel):
-    """Condition of one part of an instance."""
+    """Health of one part of an instance, such as its session."""
 
     is_well: bool
     sentence: str
 
 
 class ClockSkewAnswer(AnswerModel):
-    """Clock skew between the instance and the broker of a cluster with the largest skew."""
+    """Largest clock skew between the instance and a broker of a cluster."""
 
     ahead_seconds: float
     """Seconds by which the broker is ahead; negative: behind."""
@@ -66,7 +66,7 @@ class ReadyAnswer(AnswerModel):
 
     @classmethod
     def from_conditions(cls, name: str, conditions: Mapping[str, HealthCondition]) -> ReadyAnswer:
-        """Return the conditions under which this process can serve requests, as a response."""
+        """Return the readiness conditions of this process as a response."""
         parts = {
             part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)
             for part, condition in conditions.items()
@@ -130,7 +130,7 @@ class HealthAnswer(AnswerModel):
 
 
 class InstanceStateAnswer(AnswerModel):
-    """State of the query to an instance."""
+    """Result of querying an instance: whether it responded, and the reason if not."""
 
     name: str
     state: Literal["answered", "unreachable", "timed out"]
@@ -165,7 +165,7 @@ class InstanceAnswer(LiveInstance, RecordAnswer):
 
 
 class CallerAnswer(AnswerModel):
-    """Principal of the request."""
+    """Principal that sent the request."""
 
     name: str
     role: str

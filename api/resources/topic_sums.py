@@ -1,4 +1,4 @@
-"""Sums of one instance's lanes by topic, and numbers of hot partitions.
+"""Sums over the lanes of each topic on one instance, and numbers of hot partitions.
 
 Instances send these sums to each other for the overview.
 """
@@ -38,7 +38,7 @@ _NO_STAGES: Final = (0.0, 0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class TopicSums:
-    """Sums of the lanes of one topic of a group, and of its uncopied partitions (`idle`).
+    """Sums over the lanes of one topic of a group. `idle`: number of its uncopied partitions.
 
     `unmeasured`: number of lanes with unknown rate. `unjudged`: number of lanes and partitions with unknown
     lag. `oldest_ms`: age of the oldest waiting record whose age is known, None if all ages are unknown.
@@ -111,7 +111,7 @@ class TopicSums:
 
 
 def _older(age_ms: int | None, other_ms: int | None) -> int | None:
-    """Return the greater of the known ages; None if both are unknown."""
+    """Return the greater of two ages. If one is unknown, return the other; None if both are."""
     if age_ms is None or other_ms is None:
         return other_ms if age_ms is None else age_ms
     return max(age_ms, other_ms)
@@ -121,7 +121,8 @@ _TOLD: Final = TypeAdapter(list[TopicSums])
 
 
 def own_sums(services: Services) -> list[TopicSums]:
-    """Return the sums of this instance's lanes and, on the leader, of uncopied partitions."""
+    """Return the sums of each topic over this instance's lanes and, on the leader, over uncopied
+    partitions."""
     found: dict[tuple[GroupName, str], TopicSums] = {}
     now_ms = services.clock.now_ms()
     for key, lane in services.status.lanes.items():
@@ -161,7 +162,7 @@ _READ: Final = TypeAdapter(dict[GroupName, dict[str, int]])
 
 
 def own_heat(services: Services) -> Heat | None:
-    """Return the number of hot partitions of all groups with tasks; None if this instance does not lead."""
+    """Count the hot partitions of each topic of each group; None if this instance does not lead."""
     status = services.status
     if not status.is_leading:
         return None
@@ -183,7 +184,7 @@ def own_heat(services: Services) -> Heat | None:
 
 
 class _HotPlaces:
-    """Partitions with at least a minimum load, computed once per load source and minimum."""
+    """Cache of the partitions of a load source whose load is at least a minimum."""
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -199,5 +200,6 @@ class _HotPlaces:
 
 
 def heat_read(value: Any) -> Heat | None:
-    """Parse the hot partitions that another instance reports; None if it does not lead. Raises ValueError."""
+    """Parse the numbers of hot partitions from another instance; None if it does not lead. Raises
+    ValueError."""
     return None if value is None else _READ.validate_python(value)

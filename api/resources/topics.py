@@ -1,4 +1,4 @@
-"""/v1/topics: evidence about the use of topics. /v1/retirements: retirement of unused topics."""
+"""/v1/topics: facts about the use of topics. /v1/retirements: retirement of unused topics."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class TopicEvidenceAnswer(AnswerModel):
 
 
 class TopicsAnswer(AnswerModel):
-    """Topics of a cluster."""
+    """Facts about the topics of a cluster."""
 
     cluster: str
     days: int
@@ -122,7 +122,7 @@ class RetirementAnswer(Retirement, RecordAnswer):
 
 
 class RetirementStepAnswer(AnswerModel):
-    """State after a call."""
+    """State of a retirement after one call of its endpoint."""
 
     retirement: RetirementAnswer
     is_over: bool
@@ -177,8 +177,8 @@ async def topics(
     ] = _DAYS,
     unused: Annotated[bool, Query(description="omit topics with a reason to keep them")] = False,
 ) -> TopicsAnswer:
-    """Return the evidence about the use of each topic of a cluster. Requires rights on all datastreams,
-    because the response shows all consumer groups."""
+    """Return facts about the use of each topic of a cluster. Requires rights on all datastreams, because the
+    response lists all consumer groups."""
     ref = _cluster(cluster)
     found = await calls.run(partial(services.retirements.unused, services.control, ref, days))
     shown = [TopicEvidenceAnswer.of(topic) for topic in found if topic.is_unused or not unused]
@@ -195,7 +195,7 @@ def retirements(services: ServicesDep) -> list[RetirementAnswer]:
 
 @router.post("/retirements", responses=problems(404))
 async def retire(body: RetirementBody, services: ServicesDep, calls: SlowCallsDep) -> RetirementStepAnswer:
-    """Do the next step of a retirement.
+    """Perform the next step of a retirement.
 
     The first step seals an unused topic. After the waiting time, a step checks the topic again. The next
     steps each delete the records of some partitions, and the last step deletes the topic. Repeat the call

@@ -1,4 +1,4 @@
-"""/v1/usage: usage and transfer cost by owner, datastream, topic and day."""
+"""/v1/usage: usage and transfer cost of each owner, datastream, topic and day."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Advice on the number of instances, from the required tasks of each hour. Pure; start with `decide.py`."""
+"""Advice on the number of instances, from the tasks that each hour needs. Pure; start with `decide.py`."""

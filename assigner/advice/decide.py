@@ -1,4 +1,4 @@
-"""Advises a number of tasks and instances from the required tasks of all groups. Pure.
+"""Advises how many tasks and instances the service needs, from the required tasks of all groups. Pure.
 
 The advised number is the sum over all groups of the current need or the upper bound of the forecast,
 whichever is larger. It rises immediately and falls late, so that an autoscaler starts instances before they
@@ -47,7 +47,8 @@ class _Steady(NamedTuple):
 def advise(
     groups: Sequence[GroupNeed], fleet: FleetSize, terms: AdviceTerms, before: Advice | None, now_ms: int
 ) -> Advice:
-    """Return the sizing advice for all groups. `before`: last advice of any leader, if any."""
+    """Return the sizing advice for all groups. `before`: last advice of this or a former leader; None if
+    there is none."""
     held = sum(group.tasks for group in groups)
     now = sum(group.now or 0 for group in groups)
     coming = hours_together([group for group in groups if group.now is not None], now_ms)
@@ -96,7 +97,7 @@ def advise(
 
 
 def _unplanned(found: Advice, before: Advice | None) -> Advice:
-    """Return the advice given before the first plan: a sentence without a number."""
+    """Return the advice before the first plan, whose sentence contains no number."""
     why = "no task is planned"
     sentence = f"no advice: {why}"
     return _continuing(
@@ -105,7 +106,7 @@ def _unplanned(found: Advice, before: Advice | None) -> Advice:
 
 
 def _continuing(found: Advice, before: Advice | None) -> Advice:
-    """Return advice with the last known number of required tasks, for a failed computation."""
+    """Return advice that repeats the last known number of required tasks, because a new number is missing."""
     return replace(found, last_required_tasks=before.last_required_tasks if before is not None else None)
 
 
@@ -114,7 +115,7 @@ def _and_more(groups: Sequence[GroupNeed]) -> str:
 
 
 def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSize) -> str:
-    """Return a sentence for advice in which the need of some groups is unknown."""
+    """Return the sentence of the advice if the required tasks of some groups are unknown."""
     most = sum(max((hour.most_tasks for hour in need.coming), default=0) for need in unknown)
     forecast = f", up to {counted(most, 'task')} by forecast" if most else ""
     named = f"the need of {unknown[0].group} is unknown{_and_more(unknown)}{forecast}"
@@ -125,8 +126,8 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: FleetSi
 
 
 def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -> _Steady:
-    """Return the advised number of tasks, smoothed over time. A higher need counts at once. After a period of
-    lower need, the number falls to the maximum of that period."""
+    """Return the advised number of tasks, smoothed over time. It rises at once with the need. After a period
+    of lower need, it falls to the maximum of that period."""
     last = before.last_required_tasks if before is not None else None
     if before is None or last is None or near >= last:
         return _Steady(near, None, None)
@@ -138,7 +139,7 @@ def _steady(near: int, terms: AdviceTerms, before: Advice | None, now_ms: int) -
 
 
 def _missing(groups: Sequence[GroupNeed], fleet: FleetSize) -> str:
-    """Return the reasons why numbers of the advice are missing or incomplete."""
+    """Return the reasons why some numbers of the advice are unknown or incomplete."""
     blind = [group for group in groups if not group.coming]
     missing = []
     if blind:

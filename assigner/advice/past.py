@@ -1,4 +1,4 @@
-"""Computes how many tasks past hours needed, from load sums of a group. Pure.
+"""Computes how many tasks a group needed in past hours, from the sums of its loads. Pure.
 
 The number is a lower bound, not the result of a plan. It takes microseconds, and needs only sums that Pinot
 computes.
@@ -18,7 +18,7 @@ _EXACT: Final = 1e-9
 
 
 class LeastTerms(NamedTuple):
-    """Parameters of the lower bound on the tasks that past hours needed.
+    """Parameters of `least_tasks`, the lower bound on the tasks that past hours needed.
 
     `default`: load assumed for partitions without a known load. `planned`: number of partitions.
     `most_partitions`: maximum number of partitions of a task; None: no limit.
@@ -31,7 +31,7 @@ class LeastTerms(NamedTuple):
 
 
 def sums_of(loads: Sequence[PartitionLoad], capacity: TaskCapacity) -> LoadSums:
-    """Return the sums of the partition loads in an hour."""
+    """Return the sums of an hour's partition loads from which `least_tasks` computes the bound."""
     room, messages = capacity.usable_bytes_per_second, capacity.usable_messages_per_second
     rest = [load for load in loads if not _is_alone(load, capacity)]
     return LoadSums(
@@ -69,7 +69,7 @@ def least_tasks(sums: LoadSums, terms: LeastTerms) -> int:
 
 
 def half_of(room: int) -> float:
-    """Return half of a task's room: two partitions above this load (bytes/s) do not fit into one task.
+    """Return half of a task's capacity: two partitions above this load (bytes/s) do not fit into one task.
 
     `room`: usable capacity of the task.
     """
@@ -87,7 +87,7 @@ def _tasks(total: float, room: int) -> int:
 
 
 def past_need(needs: Sequence[Mapping[int, int]], held: int, since_ms: int) -> PastNeed | None:
-    """Return the tasks that past hours needed, or None.
+    """Return the task-hours that past hours needed; None if they are unknown.
 
     `needs`: for each group, needed tasks by start of the hour (epoch ms). Hours that are missing for any
     group are ignored. `held`: current tasks of all groups. `since_ms`: earlier hours are ignored. Returns

@@ -1,4 +1,4 @@
-"""Converts the result of the stages to a plan, in the caller's order and units."""
+"""Converts the result of the planning stages to a plan in the caller's order and units."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Any = TypeVar("_Any", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class PlanningDecision:
-    """Result of the planning stages, before it becomes a plan.
+    """Result of the planning stages, from which the plan is assembled.
 
     `problem`: the part of `whole` that is planned; `placeable`: ranks of its partitions in `whole`.
     `task_of`: placement after the moves that the move budget allows.
@@ -38,7 +38,7 @@ class PlanningDecision:
 
 
 def assemble(decided: PlanningDecision) -> PlacementAnswer:
-    """Return the plan with its sums, lists, bounds and reasons."""
+    """Return the plan with its load sums, moves, bounds and reasons."""
     whole, outcome, loads = decided.whole, decided.outcome, decided.loads
     everywhere = np.full(whole.count, -1, np.int32)
     everywhere[decided.placeable] = decided.task_of
@@ -80,8 +80,8 @@ def assemble(decided: PlanningDecision) -> PlacementAnswer:
 
 
 def _alive(decided: PlanningDecision) -> npt.NDArray[np.bool_]:
-    """Return a mask of the tasks that the plan has. Tasks that should be removed, but could not be emptied
-    within the move budget, count too."""
+    """Return which tasks the plan has, as a mask. This includes tasks that should be removed, but could not
+    be emptied within the move budget."""
     alive = np.zeros(max(len(decided.outcome.alive), decided.whole.homes), dtype=bool)
     alive[: len(decided.outcome.alive)] = decided.outcome.alive
     alive[decided.task_of[decided.task_of >= 0]] = True
@@ -118,7 +118,7 @@ def _overloaded(decided: PlanningDecision, task_of: TaskOf, tasks: int) -> tuple
 
 
 def _unranked(problem: PlacementProblem, by_rank: npt.NDArray[_Any]) -> npt.NDArray[_Any]:
-    """Return values by rank in the caller's order of partitions."""
+    """Reorder values from the order of ranks to the caller's order of partitions."""
     result = np.empty_like(by_rank)
     result[problem.order] = by_rank
     return result
@@ -129,7 +129,7 @@ def _positions(problem: PlacementProblem, mask: npt.NDArray[np.bool_]) -> tuple[
 
 
 def _rates(loads: PartitionLoads, task_of: TaskOf, tasks: int) -> Rates:
-    """Return bytes and messages per second by task, float64[tasks, 2]."""
+    """Return bytes and messages per second of each task, float64[tasks, 2]."""
     placed = task_of >= 0
     sums = [
         np.bincount(task_of[placed], weights=loads.rates[placed, dimension], minlength=tasks)

@@ -1,4 +1,4 @@
-"""Explanations: a cause for every move, and sentences about the whole plan."""
+"""Explains plans: a cause for every move, and sentences about the whole plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirror.wording import counted, rate_text
 
 
 class MoveCause(IntEnum):
-    """Cause of a partition's move."""
+    """Cause of moving a partition to another task."""
 
     NONE = 0
     FULL = 1
@@ -47,8 +47,8 @@ _TEXTS: Final = {
 def move_causes(
     problem: PlacementProblem, policy: Policy, outcome: StageOutcome, task_of: TaskOf
 ) -> npt.NDArray[np.int8]:
-    """Return the cause of each partition's move by rank; NONE if the partition stays or is new. The most
-    urgent of several causes is returned."""
+    """Return the cause of each partition's move, in rank order; NONE if the partition stays or is new. The
+    most urgent of several causes is returned."""
     causes = np.zeros(problem.count, np.int8)
     moved = np.flatnonzero((problem.home >= 0) & (task_of != problem.home))
     if policy.mode is PlanMode.FULL:
@@ -190,7 +190,7 @@ def _is_too_little_to_gain(
 
 
 def _percent(loads: npt.NDArray[np.float64], capacity: TaskCapacity) -> str:
-    """Return a task's load in percent of its capacity: the larger share, of bytes or of messages."""
+    """Return a task's load in percent of its capacity for bytes or messages, whichever is higher."""
     share = float(loads[0]) / capacity.usable_bytes_per_second
     if capacity.usable_messages_per_second:
         share = max(share, float(loads[1]) / capacity.usable_messages_per_second)

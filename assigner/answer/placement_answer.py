@@ -14,7 +14,8 @@ from mirror.model.plan import PlanFigures
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Distance of the plan from the proven bounds. If all values are 0, the plan is optimal."""
+    """Distance of a plan from the proven lower bounds on its tasks, highest load and moves. All 0 means that
+    the plan is optimal."""
 
     tasks: int
     max_load: float
@@ -54,12 +55,12 @@ class PlacementAnswer(PlanFigures):
 
     @property
     def moves(self) -> npt.NDArray[np.int64]:
-        """Positions of the partitions that leave a current task."""
+        """Positions, in the caller's order, of the partitions that leave their current task."""
         return np.flatnonzero((self.current >= 0) & (self.task_of >= 0) & (self.task_of != self.current))
 
     @property
     def moved_partitions(self) -> int:
-        """Number of partitions that leave a current task."""
+        """Number of partitions that leave their current task."""
         return len(self.moves)
 
     @property

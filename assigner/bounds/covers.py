@@ -1,4 +1,4 @@
-"""Finds the lightest partitions of a task whose removal relieves the task."""
+"""Finds the lightest set of partitions that must leave a task to bring it below a target load."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Sums = tuple[Ints, Ints]
 
 
 class SearchDepth(Enum):
-    """Effort of the search for subsets of a task's partitions."""
+    """Effort spent on finding the lightest subset of a task's partitions."""
 
     QUICK = "all subsets of up to 22 partitions"
     USUAL = "all subsets of up to 32 partitions"
@@ -40,7 +40,7 @@ class SearchDepth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """Partitions to remove from a task (`taken`), and a lower bound on the load of any sufficient subset
+    """Partitions to remove from a task (`taken`), and a lower bound on the load that any sufficient set has
     (`least`)."""
 
     taken: Ranks
@@ -86,7 +86,8 @@ def _quick_cover(sizes: Ints, below: Ranks, excess: int) -> Ranks:
 
 
 def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, bool]:
-    """Return a cover lighter than `found` units, or None, and whether it is proven to be the lightest cover.
+    """Return a cover lighter than `found` units, if any, and whether that cover or `found` is proven to be
+    the lightest.
 
     If the sums of many subsets are close to the excess, some subset of 32 random partitions nearly always has
     such a sum. If only few sums are close to the excess, all sums below `found` can be tried.
@@ -107,7 +108,7 @@ def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, boo
 
 
 def _cover_with(sizes: Ints, window: Ranks, excess: int) -> Ranks | None:
-    """Return a cover whose last partitions are chosen exactly from `window`.
+    """Return a cover that ends with an exact choice among the partitions in `window`.
 
     The heaviest partitions outside the window are taken first, until at most half of the window's sum remains
     to be covered.
@@ -139,7 +140,8 @@ def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
 
 
 def _sums_up_to(sizes: Ints, highest: int) -> Sums | None:
-    """Return the sums of subsets up to `highest`, ascending, and the subsets as bit masks.
+    """Return the distinct subsets with a sum of at most `highest`: their sums, ascending, and their bit
+    masks.
 
     None means that there are too many sums.
     """
@@ -166,7 +168,8 @@ def smallest_sums(sizes: Ints, most: int) -> Ints:
 
 
 def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
-    """Return the heaviest partitions whose sum stays below the excess, and their sum.
+    """Take the heaviest partitions while their sum stays below the excess, and return them and the remaining
+    excess.
 
     Enough load remains for light partitions to cover the remainder closely.
     """
@@ -184,7 +187,7 @@ def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
 
 
 def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
-    """Return partitions whose sum covers the remaining excess.
+    """Return partitions whose sum covers the remaining excess `left` with little surplus.
 
     The partitions are chosen from the twenty partitions whose size is closest to the remainder. If the
     candidates do not suffice, all free partitions are taken in order.
@@ -199,7 +202,7 @@ def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
 
 
 def _exact_cover(sizes: Ints, excess: int) -> Ranks:
-    """Return the subset of partitions with the smallest sum that reaches the excess.
+    """Return the subset of partitions with the smallest sum of at least the excess.
 
     Each half of the partitions is enumerated, and the sums of both halves are combined.
     """
@@ -213,7 +216,8 @@ def _exact_cover(sizes: Ints, excess: int) -> Ranks:
 
 
 def _lightest_pair(left: Sums, right: Sums, wanted: int) -> tuple[int, int, int] | None:
-    """Return the smallest sum of one element of each list that reaches `wanted`, and the two subset masks.
+    """Return the smallest sum of one element of each list that is at least `wanted`, and the two subset
+    masks.
 
     None means that no sum reaches `wanted`.
     """

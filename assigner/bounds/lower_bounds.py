@@ -1,4 +1,4 @@
-"""Lower bounds on the number of tasks, the highest load of a task, and the moved bytes.
+"""Lower bounds on the number of tasks, on the highest load of a task, and on the bytes that must move.
 
 Task bounds: the continuous bound L1; L2 of Martello and Toth, "Lower bounds and reduction procedures for the
 bin packing problem", Discrete Applied Mathematics 28 (1990); the dual-feasible functions u(k) of Fekete and
@@ -22,7 +22,7 @@ _CORE: Final = 10_000
 
 
 def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
-    """Return a lower bound on the number of tasks for the partitions.
+    """Return a lower bound on the number of tasks into which the partitions fit.
 
     No partition exceeds `usable` alone. `sizes`: int64[n, D], `usable`: int64[D].
     """
@@ -35,7 +35,7 @@ def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
 
 
 def moves_bound(sizes: Ints, homes: TaskOf, target: Ints) -> int:
-    """Return a lower bound on the number of partitions that leave tasks above the target.
+    """Return a lower bound on the number of partitions that must leave tasks loaded above the target.
 
     Each such task gives away its heaviest partitions until the others fit. `sizes`: int64[n, D], `homes`:
     int32[n], -1 for partitions that need not stay anywhere, `target`: int64[D].
@@ -60,7 +60,7 @@ def continuous_bound(sizes: Ints, room: int) -> int:
 
 
 def pairing_bound(descending: Ints, room: int) -> int:
-    """Return the bound L2, which counts partitions that cannot share a task.
+    """Return the lower bound L2 on the number of tasks, which counts partitions that cannot share a task.
 
     For every size a up to room/2: partitions above room - a leave no room for partitions of at least a;
     partitions above room/2 leave their remaining room for partitions between a and room/2.
@@ -84,7 +84,7 @@ def pairing_bound(descending: Ints, room: int) -> int:
 
 
 def rounding_bound(descending: Ints, room: int) -> int:
-    """Return the bound of the dual feasible functions u(k): x if (k+1)x is whole, else floor((k+1)x)/k."""
+    """Return the bound by the dual feasible functions u(k): x if (k+1)x is whole, else floor((k+1)x)/k."""
     best = 0
     for k in range(1, _LARGEST_K + 1):
         used = int(np.searchsorted(-descending, (-room) // (k + 1), side="right"))
@@ -99,7 +99,8 @@ def rounding_bound(descending: Ints, room: int) -> int:
 
 
 def load_bound(sizes: Ints, tasks: int) -> int:
-    """Return a lower bound on the load of the fullest of `tasks` tasks, in one dimension.
+    """Return a lower bound on the load of the fullest task, if `tasks` tasks share the partitions. One
+    dimension.
 
     The bound is the maximum of the mean, the heaviest partition, the pigeonhole bound (of i*m + 1 partitions
     some i + 1 share a task), and the smallest room for which L2 allows this number of tasks. `sizes`:
@@ -140,7 +141,7 @@ def _pigeonhole(descending: Ints, tasks: int) -> int:
 
 
 def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
-    """Return a lower bound on the bytes that must leave tasks to make room for large new partitions.
+    """Return a lower bound on the bytes that must leave tasks so that large new partitions fit.
 
     Two new partitions above half of the target cannot share a task. `loads`: int64[m], load of tasks without
     the partitions that must leave anyway. The bytes that must leave a task are convex in its load. The
@@ -153,7 +154,7 @@ def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
 
 
 def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
-    """Return the `most` cheapest sets of `count` elements, cheapest first.
+    """Return the `most` cheapest combinations of `count` elements, cheapest first.
 
     A set contains indices into `costs`: int64[n], none negative. Each set results from a cheaper set by
     replacing one member with the next more expensive element. A heap of the sets therefore returns them in

@@ -1,4 +1,4 @@
-"""Sums of all subsets of partitions, and the partitions of one subset."""
+"""Computes the sums of all subsets of partitions, and finds the partitions of one subset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from assigner.problem.problem import Ints, Ranks
 
 
 def subset_sums(sizes: Ints) -> tuple[Ints, Ints]:
-    """Return all subset sums in ascending order, and the subsets as bit masks."""
+    """Return the sums of all subsets in ascending order, and each subset as a bit mask."""
     sums = np.zeros(1, np.int64)
     for size in sizes.tolist():
         sums = np.concatenate((sums, sums + size))
@@ -17,6 +17,6 @@ def subset_sums(sizes: Ints) -> tuple[Ints, Ints]:
 
 
 def chosen(ranks: Ranks, mask: int) -> Ranks:
-    """Return the ranks of the partitions whose bit is set in the mask."""
+    """Return the ranks whose bit is set in the mask of a subset."""
     wanted = ((mask >> np.arange(len(ranks))) & 1).astype(bool)
     return np.asarray(ranks[wanted])

@@ -53,11 +53,11 @@ class Outlook:
 
     @property
     def hours_ms(self) -> list[int]:
-        """Start of each hour, epoch ms."""
+        """Start of each forecast hour (epoch ms)."""
         return [self.first_ms + number * HOUR_MS for number in range(len(self.shapes))]
 
     def loads(self, number: int, total: float) -> Loads:
-        """Return the load of each partition in an hour whose total load is `total`.
+        """Return the load of each partition in an hour, scaled so that their sum is `total`.
 
         No load exceeds the highest rate that a planner accepts.
         """
@@ -65,7 +65,7 @@ class Outlook:
 
 
 class ScaledLoads(Mapping[TopicPartition, PartitionLoad]):
-    """Loads of partitions times a factor that makes their sum `total`.
+    """Partition loads multiplied by a factor, so that their sum is `total`.
 
     The loads of each hour are computed when they are first read, so that a forecast of many partitions takes
     little memory. `rates`: float64[n, 2] as in `PastRates`.
@@ -118,7 +118,7 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
 
 
 def newest_of(hours: Collection[Rates]) -> Rates:
-    """Return the newest known load of each partition. `hours`: float64[n, 2] each, the newest hour first."""
+    """Return the latest known load of each partition. `hours`: float64[n, 2] each, newest first."""
     found = np.full_like(next(iter(hours), np.empty((0, 2))), np.nan)
     for rates in hours:
         found = np.where(np.isnan(found[:, :1]), rates, found)
@@ -126,7 +126,7 @@ def newest_of(hours: Collection[Rates]) -> Rates:
 
 
 def outlook_of_totals(totals: Mapping[int, float], past: PastRates, ahead: int, certainty: float) -> Outlook:
-    """Forecast partition loads in the next `ahead` hours from the total loads of past hours.
+    """Forecast partition loads in the next `ahead` hours, when only the sum of the past loads is complete.
 
     `totals`: bytes/s by start of the hour (epoch ms). `past`: loads of partitions in some of these hours, or
     none. The newest load of a partition is used if its loads a day and a week before are unknown. Raises the
@@ -158,7 +158,7 @@ def outlook_of_totals(totals: Mapping[int, float], past: PastRates, ahead: int, 
 
 
 def hours_of_shapes(last_ms: int, ahead: int) -> list[int]:
-    """Return the hours whose loads determine the shares of partitions, newest first.
+    """Return the past hours from which the share of each partition is forecast, newest first.
 
     The hours are those of the last day, and the hours one week before the forecast.
     """
@@ -176,7 +176,7 @@ def _last_day(history: Mapping[int, Loads]) -> list[Loads]:
 
 
 def _rates_of(loads: Loads, partitions: Sequence[TopicPartition]) -> Rates:
-    """Return the loads of partitions in an hour as an array, as in `PastRates`."""
+    """Return an hour's partition loads as an array, as in `PastRates`."""
     found = np.full((len(partitions), 2), np.nan)
     for place, partition in enumerate(partitions):
         if (load := loads.get(partition)) is not None:
@@ -186,8 +186,8 @@ def _rates_of(loads: Loads, partitions: Sequence[TopicPartition]) -> Rates:
 
 
 def _shape(past: PastRates, last_ms: int, hour_ms: int) -> Rates:
-    """Return the larger of each partition's loads one day and one week before an hour. If both loads are
-    unknown, the latest known load is returned."""
+    """Return each partition's load one day or one week before an hour, whichever is larger. If both are
+    unknown, return the latest known load."""
     distance = (hour_ms - last_ms) // HOUR_MS
     places = [hour_ms - step * -(-distance // step) * HOUR_MS for step in (DAY, WEEK)]
     found = np.full_like(past.newest, np.nan)

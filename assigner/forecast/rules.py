@@ -1,4 +1,4 @@
-"""Forecasts one hour with the rule that was most accurate for similar hours. Pure arithmetic on arrays.
+"""Forecasts each hour with the rule that was the most accurate for similar past hours. Pure array arithmetic.
 
 Rules for the hour `distance` hours after an origin:
 
@@ -53,7 +53,8 @@ _UNTRIED: Final = np.finfo(np.float32).max
 
 
 class SeasonalRules:
-    """Forecast rules applied to a series: float64[hours], oldest first, NaN if an hour is unknown."""
+    """Forecasts of a series by several seasonal rules. The series is float64[hours], oldest first, NaN if an
+    hour is unknown."""
 
     def __init__(self, series: Values) -> None:
         self._series = series
@@ -64,7 +65,7 @@ class SeasonalRules:
         self._usual = _median([_moved(longer, WEEK * number) for number in range(1, _WEEKS + 1)])
 
     def forecasts(self, ahead: int) -> Values:
-        """Return the forecast of the best rule for 1 to `ahead` hours after each hour of the series.
+        """Return the best rule's forecast for each hour of the series and for 1 to `ahead` hours after it.
 
         float64[ahead, hours], from the data known at each hour; NaN if no rule applies.
         """
@@ -85,7 +86,7 @@ class SeasonalRules:
         return best
 
     def _candidates(self, distances: Distances) -> Iterator[Values]:
-        """Yield the forecast of each rule: float64[distances, hours]. The first rule is used until rules have
+        """Yield each rule's forecasts: float64[distances, hours]. The first rule applies until rules have
         scores."""
         series = self._series
         day = _each_moved(series, DAY * -(-distances // DAY) - distances)
@@ -102,14 +103,14 @@ class SeasonalRules:
 
 
 def _passes(ahead: int) -> list[Distances]:
-    """Return the forecast distances up to `ahead`, in runs for which the same past hours are known."""
+    """Split the forecast distances 1 to `ahead` into runs that use the same past weeks."""
     limits = [*range(0, WEEK - _AROUND, _TOGETHER), WEEK - _AROUND, WEEK - 1, WEEK]
     runs = (np.arange(low + 1, min(high, ahead) + 1) for low, high in pairwise(limits))
     return [run for run in runs if len(run)]
 
 
 def _moved(values: Values, hours: int) -> Values:
-    """Return the series moved by `hours` to later hours; to earlier hours if negative."""
+    """Shift the series by `hours` towards later hours, or towards earlier hours if negative."""
     found = np.full(values.shape, np.nan)
     if abs(hours) >= values.shape[-1]:
         return found
@@ -121,8 +122,8 @@ def _moved(values: Values, hours: int) -> Values:
 
 
 def _each_moved(series: Values, hours: Distances) -> Values:
-    """Return a view of the series moved by each of `hours`, which must decrease in steps of one:
-    float64[len(hours), len(series)]."""
+    """Return a view with one row for each shift of the series in `hours`, which must decrease in steps of
+    one: float64[len(hours), len(series)]."""
     unknown = np.full(int(np.abs(hours).max()), np.nan)
     first = len(unknown) - int(hours[0])
     padded = np.concatenate([unknown, series, unknown])
@@ -130,14 +131,15 @@ def _each_moved(series: Values, hours: Distances) -> Values:
 
 
 def _is_outage(series: Values) -> npt.NDArray[np.bool_]:
-    """Return a mask of the hours in which the series had an outage. An outage is recognized a week later,
-    when a rule would first use the hour."""
+    """Return which hours had an outage, as a mask. An outage is recognized a week later, when a rule would
+    first use the hour."""
     before, after = _moved(series, WEEK), _moved(series, -WEEK)
     return np.asarray((series < _OUTAGE * before) & (series < _OUTAGE * after))
 
 
 def _levels(series: Values, before: Values) -> tuple[Values, Values]:
-    """Return the ratios of recent loads to those of earlier weeks, by hour.
+    """Return the ratio of recent loads to the loads of each earlier week, for each hour: daily levels and
+    weekly trends.
 
     An unknown ratio is 1. `before`: float64[weeks, hours], the same hour in these weeks, without outages.
     """
@@ -153,12 +155,12 @@ def _levels(series: Values, before: Values) -> tuple[Values, Values]:
 
 
 def _clipped(levels: Values) -> Values:
-    """Return the levels within a plausible range; 1 for an unknown level."""
+    """Limit load ratios to a plausible range. An unknown ratio becomes 1."""
     return np.clip(np.where(np.isnan(levels), 1.0, levels), 1 / _HIGHEST_LEVEL, _HIGHEST_LEVEL)
 
 
 def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
-    """Return for each length the sums of that many consecutive values.
+    """Return, for each length, the sums of that many consecutive values.
 
     Each sum ends at an hour (the last axis). Windows of doubled length are added; unlike with a running sum,
     zero stays zero.
@@ -177,7 +179,7 @@ def _sums(values: Numbers, *lengths: int) -> list[Numbers]:
 
 
 def _plus_moved(values: Numbers, others: Numbers, hours: int) -> Numbers:
-    """Return the sums of `values` and `others` after moving `others` by `hours` towards later hours."""
+    """Return `values` plus `others` shifted by `hours` towards later hours."""
     found = np.empty_like(values)
     found[..., :hours] = values[..., :hours]
     np.add(values[..., hours:], others[..., : max(values.shape[-1] - hours, 0)], out=found[..., hours:])
@@ -200,7 +202,7 @@ def _median(rows: Sequence[Values]) -> Values:
 
 
 def _scores(errors: Errors, distances: Distances) -> Errors:
-    """Return the mean error of a forecast rule: float32[distances, hours].
+    """Return the mean past error of a forecast rule for each distance and hour: float32[distances, hours].
 
     A rule that was never tried has the largest number. `errors`: errors of the rule's forecasts by hour. Only
     errors known at the time of the forecast count.
@@ -215,7 +217,8 @@ def _scores(errors: Errors, distances: Distances) -> Errors:
 
 
 def _of_ends(values: Numbers, distances: Distances) -> tuple[Numbers, Numbers]:
-    """Return, for each hour, the sum over the same hour in past weeks and the sum over the last day.
+    """Return two sums of past values for each hour: around the same hour in past weeks, and over the last
+    day.
 
     The first sum contains values around the same hour of the same weekday. The second sum contains the last
     day with known values.

@@ -1,4 +1,4 @@
-"""Forecasts a series of hourly values, with an interval.
+"""Forecasts a series of hourly values with lower and upper bounds.
 
 The prediction of the best of several rules is multiplied by past ratios of actual to predicted values. The
 errors are computed from the series itself: for each past hour, the forecast that would have been made over
@@ -28,9 +28,8 @@ _ALIKE: Final = 3
 
 
 class ForecastInterval(NamedTuple):
-    """Interval of a forecast, each float64[hours ahead]; NaN if there is no forecast. Half of the actual
-    values are below `middle`. With the requested certainty, an actual value is at least `low` and at most
-    `high`."""
+    """Forecast with bounds, each float64[hours ahead]; NaN if there is no forecast. Half of the actual values
+    are below `middle`. With the requested certainty, an actual value is at least `low` and at most `high`."""
 
     low: Values
     middle: Values
@@ -38,7 +37,7 @@ class ForecastInterval(NamedTuple):
 
 
 class ForecastGrade(NamedTuple):
-    """Accuracy of past forecasts.
+    """Accuracy of past forecasts, compared with the actual values.
 
     `tried`: number of forecast hours. `covered`: share of the forecasts whose upper bound was not exceeded.
     `error`: median error of the median forecast, as a share of the actual value.
@@ -50,7 +49,7 @@ class ForecastGrade(NamedTuple):
 
 
 class SeasonalForecast:
-    """Forecast of the next `ahead` hours of float64[hours], oldest first, NaN if an hour is unknown.
+    """Forecast of `ahead` hours after a series: float64[hours], oldest first, NaN if an hour is unknown.
 
     Raises InvalidRequest for less than two days, more than a week ahead, or a certainty that is not between
     0.5 and 1.
@@ -64,7 +63,7 @@ class SeasonalForecast:
         self._ratios = [self._ratios_over(distance) for distance in range(1, ahead + 1)]
 
     def interval(self) -> ForecastInterval:
-        """Return the interval of the forecast for each hour ahead."""
+        """Return the forecast of each hour ahead, with its bounds."""
         hours = []
         for bases, (ratios, _) in zip(self._bases, self._ratios, strict=True):
             # Without past errors, e.g. if nothing was carried then, the rule's forecast is used.
@@ -101,7 +100,7 @@ class SeasonalForecast:
         return ForecastGrade(len(actual), float((actual <= high).mean()), error)
 
     def _ratios_over(self, distance: int) -> tuple[Values, Places]:
-        """Return the ratios of actual to predicted values `distance` hours ahead, ascending.
+        """Return, in ascending order, actual values divided by their forecasts from `distance` hours before.
 
         Also return the hour of the actual value of each ratio.
         """
@@ -115,7 +114,7 @@ class SeasonalForecast:
         return ratios[order], past[order] + distance
 
     def _candidates(self, origins: Places, distance: int) -> Values:
-        """Return the low, middle and high value `distance` hours after each origin: float64[origins, 3].
+        """Return low, middle and high forecast for `distance` hours after each origin: float64[origins, 3].
 
         Only data known at the origin is used.
         """

@@ -26,7 +26,7 @@ UNKNOWN_LOAD: Final = PartitionLoad(5 * 1024, 5.0, LoadLevel.DEFAULT)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionLoads:
-    """Load of every partition, in any order.
+    """Loads of all partitions, in any order.
 
     `rates`: float64[n, 2], bytes per second and messages per second. `levels`: int8[n], an index into LEVELS.
     `recent`: earlier observations of the same partitions, oldest first, float64[h, n, 2]; may be empty.
@@ -40,10 +40,10 @@ class PartitionLoads:
     def __post_init__(self) -> None:
         count = len(self.partitions)
         if self.rates.shape != (count, 2) or self.levels.shape != (count,):
-            raise InvalidRequest(f"got {counted(len(self.rates), 'load')} for {counted(count, 'partition')}")
+            raise InvalidRequest(f"expected loads of {counted(count, 'partition')}, got {len(self.rates)}")
         if len(self.recent) and self.recent.shape[1:] != (count, 2):
             raise InvalidRequest(
-                f"recent loads cover {self.recent.shape[1]} instead of {counted(count, 'partition')}"
+                f"expected recent loads of {counted(count, 'partition')}, got {self.recent.shape[1]}"
             )
         refuse_impossible(self.partitions, self.rates)
         for observation in self.recent:
@@ -57,7 +57,7 @@ def resolve(
     default: PartitionLoad = UNKNOWN_LOAD,
     recent: Sequence[Mapping[TopicPartition, PartitionLoad]] = (),
 ) -> PartitionLoads:
-    """Return the load of every partition, and whether it comes from the partition, the topic or the default.
+    """Return the load of every partition: its own, else the mean of its topic, else the default.
 
     The mean load of the topic's partitions is used if the partition's load is unknown. The default is used if
     both are unknown. If a load has no message rate, the message rate of the next coarser level is used.
@@ -127,7 +127,8 @@ def scaled(load: PartitionLoad, factor: float) -> PartitionLoad:
 
 
 def refuse_impossible(partitions: Sequence[TopicPartition], rates: Rates) -> None:
-    """Raise InvalidRequest for the first partition whose load is NaN, infinite, negative or implausible."""
+    """Raise InvalidRequest that names the first partition with a load that is NaN, infinite, negative or too
+    large."""
     possible = (rates >= 0) & (rates <= HIGHEST_RATE)
     if possible.all():
         return

@@ -1,4 +1,4 @@
-"""Parameters of planning. `assigner/settings.py` derives the settings of operators from `PlanningOptions`."""
+"""Parameters of planning. `assigner/settings.py` derives them from the settings of operators."""
 
 from __future__ import annotations
 

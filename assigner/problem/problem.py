@@ -1,4 +1,4 @@
-"""The planner's input, validated once: integer sizes, heaviest first, and all limits.
+"""The planner's validated input: partition sizes as integers, heaviest first, and all limits.
 
 Sizes and capacities are integers in thousandths of a byte (or message) per second. Sums therefore do not
 depend on the order of summation. Sizes are rounded up, so a placement that fits in the model also fits in
@@ -35,7 +35,7 @@ _LARGEST_CAPACITY: Final = 2**60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementProblem:
-    """The validated input of the planner. Arrays are by rank and must not be modified.
+    """Validated input of the planner. Arrays are in rank order and must not be modified.
 
     `names`: partitions in the caller's order; `order`: position of each rank in `names`. `sizes`: int64[n, D]
     in units, D = 2 if messages have a capacity, else 1. `usable`: int64[D]. `home`: current task, numbered
@@ -55,7 +55,7 @@ class PlacementProblem:
 
     @property
     def count(self) -> int:
-        """Number of partitions of the progress topic."""
+        """Number of partitions to place."""
         return len(self.order)
 
     @property
@@ -70,12 +70,12 @@ class PlacementProblem:
 
     @property
     def per_task(self) -> Limits:
-        """Limits of one task other than the load."""
+        """Limits of a task other than its load."""
         return Limits(self.limits.max_partitions_per_task)
 
     @property
     def offending(self) -> npt.NDArray[np.bool_]:
-        """Mask by rank: True if the partition alone exceeds usable capacity in some dimension."""
+        """Mask in rank order: True if the partition alone exceeds the usable capacity of a task."""
         return np.asarray((self.sizes > self.usable).any(axis=1))
 
     def only(self, ranks: Ranks) -> PlacementProblem:
@@ -119,7 +119,8 @@ def build_problem(
 
 
 def in_units(rates: npt.NDArray[np.float64]) -> Ints:
-    """Return rates in integer units, rounded up. Decimals with up to three places are converted exactly."""
+    """Convert rates to integer units, rounded up. Rates with up to three decimal places are converted
+    exactly."""
     return np.ceil(np.round(rates * UNITS, 4)).astype(np.int64)
 
 
@@ -160,15 +161,15 @@ def _ranking(loads: PartitionLoads, usable: Ints) -> Ranks:
 def _checked(current: TaskOf, count: int) -> TaskOf:
     home = np.asarray(current, dtype=np.int32)
     if home.shape != (count,):
-        raise InvalidRequest(f"got {counted(home.size, 'current task')} for {counted(count, 'partition')}")
+        raise InvalidRequest(f"expected current tasks of {counted(count, 'partition')}, got {home.size}")
     if home.min(initial=0) < -1:
         raise InvalidRequest(f"invalid task number {int(home.min())}", advice="write -1 for a new partition")
     return home
 
 
 def moved_units(sizes: Ints, home: TaskOf, task_of: TaskOf) -> int:
-    """Return the load that leaves its task, in units of the first dimension. New partitions (home -1) do not
-    count.
+    """Return the load that moves to another task, in units of the first dimension (bytes). New partitions
+    (home -1) do not count.
 
     `sizes`: int64[n, D]. `home`, `task_of`: int32[n].
     """

@@ -1,4 +1,4 @@
-"""A placement under construction: tasks with consistent loads, counts and members."""
+"""A placement during its construction: the load, number and ranks of each task's partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from assigner.problem.problem import Ints, Ranks, TaskOf
 
 
 class Arrangement:
-    """A placement of partitions on tasks that a stage changes.
+    """Assignment of partitions to tasks that a stage changes step by step.
 
     `sizes`: int64[n, D] by rank. `task_of`: int32[n], -1 if a partition has no task. `loads`: int64[m, D].
     `counts`: int64[m]. Only `transfer` and `put` change the placement.
@@ -63,7 +63,7 @@ class Arrangement:
 
 
 def _merge(present: Ranks, removed: Ranks, come: Ranks) -> Ranks:
-    """Return the ranks of a task's partitions after a change, ascending. Sorting is avoided for single
+    """Return the ranks of a task's partitions after an exchange, ascending. Does not sort for single
     partitions, the usual case."""
     if len(removed) == 1:
         present = present[present != removed[0]]

@@ -35,7 +35,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ChainGoal:
-    """Limits of a search for chains, and the preferred task of each partition.
+    """Target of a search for ejection chains: maximum load of tasks, and the preferred task of each
+    partition.
 
     `room`: load that chains must not cause a task to exceed. `homes`: int32[n], task in which a partition has
     no cost; -1 for no cost in any task. `limits`: further limits of a task.
@@ -47,7 +48,7 @@ class ChainGoal:
 
 
 class _ChainStep(NamedTuple):
-    """Incomplete ejection chains of equal length.
+    """Equally long ejection chains that are not complete yet.
 
     `item`: int64[k], displaced partition without a task; `cost`: int64[k] of the incomplete chain; `seen`:
     int64[k, depth], tasks of the chain; `parent`: int64[k], row of the previous step.
@@ -60,7 +61,8 @@ class _ChainStep(NamedTuple):
 
 
 class _End(NamedTuple):
-    """A complete ejection chain: its cost, its last step, and the task that has room."""
+    """Cheapest completion of an ejection chain: its cost, its last step, and the task with room for the last
+    partition."""
 
     cost: int
     depth: int
@@ -84,7 +86,7 @@ def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int
 
 
 def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> TaskOf:
-    """Improve a placement for which single chains find no further improvement.
+    """Improve a placement further when no single ejection chain improves it.
 
     All partitions have a task. A partition is moved to its own task unconditionally, chains find tasks for
     the displaced partitions, and the result is kept unless more bytes are displaced than before. Each pass
@@ -105,7 +107,7 @@ def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: 
 
 
 class _Search:
-    """Search for ejection chains in a placement that it changes. `work`: remaining work."""
+    """Search for ejection chains, which it applies to its copy of a placement. `work`: remaining effort."""
 
     def __init__(self, sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> None:
         self.task_of, self.work = task_of.copy(), work
@@ -117,7 +119,7 @@ class _Search:
         self._worth = np.where(goal.homes >= 0, sizes, 0)
 
     def displaced(self) -> list[int]:
-        """Return the partitions that are not in their own task.
+        """Return the partitions that have no task or are not in their preferred task.
 
         Partitions without a task come first, then the heaviest.
         """
@@ -126,7 +128,7 @@ class _Search:
         return [int(item) for item in displaced[order]]
 
     def cost(self) -> int:
-        """Return the cost of the placement.
+        """Return the cost of the placement, which the search minimizes.
 
         The cost is the size of the partitions that are not in their own task (in units), plus a much larger
         cost for each partition without a task.
@@ -139,8 +141,8 @@ class _Search:
         return np.asarray(strays | (self.task_of < 0))
 
     def descend(self, starts: list[int]) -> None:
-        """Apply ejection chains until no chain improves the placement. Chains start at `starts` and at
-        partitions moved by earlier chains."""
+        """Apply ejection chains until none improves the placement. Chains start at `starts` and at partitions
+        moved by earlier chains."""
         waiting = starts
         while waiting and self.work > 0:
             item, *waiting = waiting
@@ -148,8 +150,8 @@ class _Search:
                 waiting = list(dict.fromkeys([*changed, *waiting]))
 
     def force_home(self, item: int) -> None:
-        """Move a partition to its own task and find tasks for displaced partitions; revert if the cost
-        rises."""
+        """Move a partition to its preferred task and find tasks for displaced partitions; undo this if the
+        cost rises."""
         home = int(self._goal.homes[item])
         if home < 0 or self.task_of[item] == home:
             return
@@ -172,7 +174,7 @@ class _Search:
             self.task_of, self._loads, self._counts = before
 
     def _least_in_the_way(self, task: int, item: int) -> list[int] | None:
-        """Return the partitions whose removal makes room in a task, in descending order of load.
+        """Return the partitions that must leave a task so that `item` fits, in descending order of load.
 
         The set has the lowest cost and, among sets of equal cost, the lowest load. None means that no removal
         suffices.
@@ -190,7 +192,8 @@ class _Search:
         return [int(member) for member in members[chosen]]
 
     def improve(self, start: int) -> list[int]:
-        """Apply the best ejection chain that starts at a partition; return the moved partitions, if any."""
+        """Apply the best ejection chain that starts at a partition, if any, and return the moved
+        partitions."""
         self.work -= _DEPTH * _WIDTH * len(self._sizes) // 4
         origin = int(self.task_of[start])
         cost = np.array([0 if origin >= 0 else -_OUTSIDE], np.int64)
@@ -254,7 +257,7 @@ class _Search:
         return _ChainStep(items, lowest[items], seen, parent)
 
     def _carry_out(self, steps: list[_ChainStep], end: _End) -> list[int]:
-        """Apply a chain from its end to its start.
+        """Apply a chain, beginning with its last step.
 
         Each partition moves to the task that the next partition has left.
         """
@@ -268,7 +271,7 @@ class _Search:
         return moved
 
     def _put(self, item: int, task: int) -> None:
-        """Move a partition to a task; -1 for none."""
+        """Move a partition to a task; -1 removes it from its task."""
         for place, sign in ((int(self.task_of[item]), -1), (task, 1)):
             if place >= 0:
                 self._loads[place] += sign * self._sizes[item]

@@ -1,4 +1,4 @@
-"""Packs partitions that are large relative to a task, by column generation with a dive.
+"""Packs partitions that are large relative to a task: column generation, then fixing columns one at a time.
 
 A column is a set of partitions that fits into one task. The linear program over columns (Gilmore and Gomory,
 "A linear programming approach to the cutting stock problem", Operations Research 9, 1961) gives a lower bound
@@ -25,7 +25,8 @@ _TINY: Final = 1e-9
 
 
 class Pricing:
-    """Bounded knapsack that finds the most valuable column (set of partitions that fits into one task)."""
+    """Bounded knapsack that finds the most valuable column. A column is a set of partitions that fits into
+    one task."""
 
     def __init__(self, sizes: Ints, room: int, limits: Limits) -> None:
         self._sizes = sizes.tolist()
@@ -33,7 +34,8 @@ class Pricing:
         self.limits = limits
 
     def best(self, values: list[float], demands: list[int]) -> tuple[float, dict[int, int]]:
-        """Return value and content of the best column; approximate if a limit ends the search."""
+        """Return the value and the content of the most valuable column; approximate if a limit ends the
+        search."""
         pieces = self._pieces(values, demands)
         table = np.zeros(self._room + 1)
         taken: list[npt.NDArray[np.bool_]] = []
@@ -46,7 +48,7 @@ class Pricing:
         return float(table[self._room]), self._trace(pieces, taken)
 
     def _pieces(self, values: list[float], demands: list[int]) -> list[tuple[int, int, int, float]]:
-        """Return (kind, count, size, value) with counts 1, 2, 4, … up to the demand that fits.
+        """Split the demand of each partition size into (kind, count, size, value) with counts 1, 2, 4, …
 
         Partitions without load come first, so that under limits `_trace` prefers the others.
         """
@@ -99,21 +101,22 @@ _REST: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class ColumnPacking:
-    """Packing result. `task_of`: None if the wanted tasks do not suffice. `bound`: lower bound on tasks."""
+    """Result of packing by columns. `task_of`: None if the tasks do not suffice. `bound`: lower bound on
+    tasks."""
 
     task_of: TaskOf | None
     bound: int
 
 
 def is_affordable(partitions: int, tasks: int) -> bool:
-    """Return whether there are few enough partitions, in total and per task, for column generation."""
+    """Return whether the partitions, in total and per task, are few enough for column generation."""
     return partitions <= LARGEST and partitions <= 12 * tasks
 
 
 def generate_and_dive(
     sizes: Ints, room: int, limits: Limits, wanted: int, effort: float = 1.0
 ) -> ColumnPacking:
-    """Try to pack int64[n] sizes into `wanted` tasks of `room`."""
+    """Try to pack partitions of int64[n] `sizes` into `wanted` tasks with capacity `room`."""
     kinds = _Kinds.of(sizes, room)
     pricing = Pricing(kinds.grid_sizes, kinds.grid_room, limits)
     rounds = int(min(_ROUNDS, _CELLS // max(1, len(sizes) * kinds.grid_room)) * effort)
@@ -130,7 +133,8 @@ def generate_and_dive(
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """Partitions grouped by equal size, in steps of the grid. `exact`: whether all sizes are whole steps."""
+    """Partitions grouped by size, which is measured in steps of a grid. `exact`: True if all sizes are whole
+    steps."""
 
     grid_sizes: Ints
     grid_room: int
@@ -152,7 +156,8 @@ class _Kinds:
     def assign(
         self, columns: list[dict[int, int]], sizes: Ints, room: int, limits: Limits, wanted: int
     ) -> TaskOf | None:
-        """Assign partitions to the columns; fit the remaining partitions into the remaining tasks."""
+        """Assign partitions to the tasks that columns describe, and fit the remaining partitions into the
+        other tasks."""
         task_of = np.full(len(sizes), -1, np.int32)
         waiting = [list(ranks) for ranks in self.members]
         for task, column in enumerate(columns):
@@ -179,7 +184,7 @@ def _place_rest(sizes: Ints, room: int, limits: Limits, tasks: int) -> TaskOf | 
 
 
 class _Program:
-    """Linear program of column generation, its columns, and the search for an integral solution (dive)."""
+    """Linear program of column generation with its columns, and the search for an integral solution."""
 
     def __init__(self, kinds: _Kinds, pricing: Pricing, rounds: int) -> None:
         self._demands = list(kinds.demands)
@@ -228,7 +233,7 @@ class _Program:
         return math.ceil(best - 1e-6)
 
     def dives(self, wanted: int) -> Iterator[list[dict[int, int]]]:
-        """Fix columns until few partitions remain, repeatedly, until no choices are left.
+        """Fix columns until few partitions remain, and repeat with other choices until none is left.
 
         Columns with integral uses are fixed at once. Among the other columns, the most used one is fixed
         first, and released if the remaining partitions would need too many tasks. After a dead end, or if the
@@ -276,7 +281,8 @@ class _Program:
         return None
 
     def _improve(self, wanted: int) -> bool:
-        """Generate columns for the remaining demand until the linear program needs at most `wanted` tasks."""
+        """Generate columns for the remaining partitions until the linear program needs at most `wanted`
+        tasks."""
         for _ in range(300):
             value, duals = self._cover.solve()
             if value <= wanted + _SLACK:
@@ -290,7 +296,7 @@ class _Program:
         return False
 
     def _fix(self, index: int) -> dict[int, int]:
-        """Use a column once, without its partitions that are covered already."""
+        """Use a column for one task, without the partition sizes that are used up."""
         column = {
             kind: min(count, self._demands[kind])
             for kind, count in self._columns[index].items()

@@ -1,4 +1,4 @@
-"""Bottleneck descent in one dimension: exchanges that reduce the fullest task to a target.
+"""Reduces the fullest task to a target load in one dimension, by exchanges with lighter tasks.
 
 A step takes the fullest task and tries moves of one partition, and swaps of two partitions, with the lightest
 tasks. The exchange with the lowest maximum of the pair is chosen. If no exchange lowers that maximum, the
@@ -31,7 +31,7 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 class PartitionExchange(NamedTuple):
-    """Exchange of partitions between the fullest task and a lighter one (`partner`).
+    """Exchange of partitions between the fullest task and a lighter task (`partner`).
 
     Contains the partitions that the fullest task gives and gets, and the larger load of the two tasks after
     the exchange.
@@ -76,7 +76,8 @@ def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
 
 
 def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[PartitionExchange | None, int]:
-    """Return the best exchange of `task` with a light task, and the number of partitions examined.
+    """Return the best exchange of partitions between `task` and a light task, and the number of partitions
+    examined.
 
     The best exchange lowers the larger load of the pair most. None means that no exchange lowers it.
     """
@@ -98,7 +99,7 @@ def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[Par
 
 
 def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
-    """Yield the lightest tasks as partners of an exchange, in three batches of increasing size."""
+    """Yield the lightest tasks as candidates for an exchange, in three batches of increasing size."""
     loads = state.loads[:, 0]
     first = np.argpartition(loads, _FEW)[: _FEW + 1] if len(loads) > _FEW + 1 else np.arange(len(loads))
     first = first[np.lexsort((first, loads[first]))]
@@ -112,7 +113,7 @@ def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
 
 
 def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal) -> PartitionExchange | None:
-    """Return the best swap of one partition of `task` for one partition of any partner.
+    """Return the best exchange of one partition of `task` for one partition of any candidate task.
 
     For each partition that the partner could give, the best partition to give in return is considered.
     Exchanges that bring both tasks to the target are preferred, then exchanges that fill the partner, then
@@ -147,7 +148,8 @@ def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal
 def _smallest_relief(
     ascending: Ints, back_sizes: Ints, mine: int, other: Ints, goal: DescentGoal
 ) -> tuple[int, int, int] | None:
-    """Return (larger load after, position in back_sizes, position in ascending), both loads within target."""
+    """Return the smallest exchange that brings both tasks within the target: (larger load after, position in
+    back_sizes, position in ascending). None if no exchange does."""
     give = np.searchsorted(ascending, back_sizes + (mine - goal.target))
     possible = np.flatnonzero(give < len(ascending))
     change = ascending[give[possible]] - back_sizes[possible]
@@ -164,7 +166,7 @@ def _smallest_relief(
 def _best_filling(
     ascending: Ints, back_sizes: Ints, mine: int, other: Ints, target: int
 ) -> tuple[int, int, int] | None:
-    """Return the exchange that relieves the task most while the partner stays within the target.
+    """Return the exchange that relieves the task most and keeps the partner within the target.
 
     None means that every exchange fills less than half of the partner's room.
     """
@@ -207,7 +209,7 @@ def _best_subsets(state: Arrangement, task: int, limits: Limits) -> PartitionExc
 def best_subset_exchange(
     state: Arrangement, task: int, partner: int, limits: Limits
 ) -> PartitionExchange | None:
-    """Return the exchange of subsets that levels two tasks best.
+    """Return the exchange of two sets of partitions that brings the loads of two tasks closest to each other.
 
     Each subset contains at most 11 partitions of a task.
     """

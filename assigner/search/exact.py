@@ -1,4 +1,4 @@
-"""Calls the OR-Tools solvers; the only file that imports OR-Tools.
+"""Calls the OR-Tools solvers. No other module imports OR-Tools.
 
 For small cases, CP-SAT decides whether a number of tasks suffices, and finds the lowest maximum and the
 fewest moved bytes. CP-SAT runs with one worker, a fixed seed and a limit in deterministic time, so that equal
@@ -46,7 +46,7 @@ class SolverAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MovedBytes:
-    """Limit of a search in moved units, with its limit in deterministic seconds and its seed."""
+    """Limits of a solver run: moved units, deterministic seconds (`effort`), and the random seed."""
 
     units: int
     effort: float
@@ -58,8 +58,8 @@ _CUTS: Final[ContextVar[list[float] | None]] = ContextVar("cuts", default=None)
 
 @contextmanager
 def counted_cuts() -> Iterator[list[float]]:
-    """Collect the durations (seconds) of searches that the wall-clock limit ended within the block. After a
-    search that timed out, equal input may give another result."""
+    """Collect the durations (seconds) of solver runs in the block that the wall-clock limit ended. After such
+    a run, equal input may give another result."""
     cuts: list[float] = []
     token = _CUTS.set(cuts)
     try:
@@ -69,8 +69,8 @@ def counted_cuts() -> Iterator[list[float]]:
 
 
 def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, seed: int) -> SolverAnswer:
-    """Check whether all partitions fit into `tasks` equal tasks. `proved` without `task_of`: they do not fit.
-    `sizes`: int64[n, D]. `rooms`: int64[D]."""
+    """Check with the solver whether all partitions fit into `tasks` equal tasks. `proved` without `task_of`:
+    they do not fit. `sizes`: int64[n, D]. `rooms`: int64[D]."""
     model = _Model(sizes, tasks, np.broadcast_to(rooms, (tasks, sizes.shape[1])), limits)
     model.break_symmetry()
     return model.solve(effort, seed)
@@ -79,7 +79,7 @@ def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, se
 def lowest_maximum(
     sizes: Ints, incumbent: TaskOf, tasks: int, limits: Limits, effort: float, seed: int
 ) -> SolverAnswer:
-    """Return the placement on `tasks` tasks with the lowest maximum load.
+    """Return the placement on `tasks` tasks whose fullest task has the lowest load.
 
     One dimension; sizes int64[n].
     """
@@ -166,7 +166,7 @@ def fewest_moved_of_heavy(
     effort: float,
     seed: int,
 ) -> SolverAnswer:
-    """Return the placement that moves the fewest bytes, computed exactly for the first `heavy` partitions.
+    """Return the placement that moves the fewest bytes, exact only for the first `heavy` partitions.
 
     The other, small partitions count as divisible load. One dimension, sizes int64[n] by rank, rooms
     int64[m]. Any amount of a task's own small partitions may stay, or only amounts within the ranges (first
@@ -218,8 +218,8 @@ def _common_divisor(sizes: Ints, rooms: Ints) -> int:
 
 
 class _Model:
-    """Solver model with Boolean variables x[partition, task]. Every partition has one task, and every task is
-    within its room and limits."""
+    """Solver model with Boolean variables x[partition, task]. Every partition has one task, and no task
+    exceeds its room and limits."""
 
     def __init__(self, sizes: Ints, tasks: int, rooms: Ints, limits: Limits, scale: int = 0) -> None:
         self.solver_model = cp_model.CpModel()
@@ -240,7 +240,7 @@ class _Model:
                 self.solver_model.add(sum(row[task] for row in self._cells) <= most)
 
     def cell(self, rank: int, task: int) -> cp_model.IntVar:
-        """Return the variable that is true if the partition is on the task."""
+        """Return the variable that is true if the partition is in the task."""
         return self._cells[rank][task]
 
     def load(self, task: int, dimension: int) -> cp_model.LinearExprT:
@@ -255,7 +255,7 @@ class _Model:
                 self.solver_model.add(self._cells[rank][task] == 0)
 
     def hint(self, task_of: TaskOf) -> None:
-        """Start the solver's search at the given placement."""
+        """Start the search of the solver at the given placement."""
         for rank, home in enumerate(task_of.tolist()):
             for task, cell in enumerate(self._cells[rank]):
                 self.solver_model.add_hint(cell, int(task == home))
@@ -280,7 +280,7 @@ class _Model:
 
 
 class CoverProgram:
-    """Master problem of column generation: the fewest columns that cover every demand (GLOP, warm start)."""
+    """Linear program of column generation: the fewest columns that cover every demand (GLOP, warm start)."""
 
     def __init__(self, demands: Sequence[int]) -> None:
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
@@ -302,20 +302,20 @@ class CoverProgram:
         self._rows[row].SetLb(float(demand))
 
     def solve(self) -> tuple[float, list[float]]:
-        """Solve the linear program, and return (number of columns, dual value of each row)."""
+        """Solve the linear program, and return the number of columns and the dual value of each row."""
         if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
             return float("inf"), []
         return self._solver.Objective().Value(), [row.dual_value() for row in self._rows]
 
     def uses(self) -> list[float]:
-        """Return the use of each column in the last solution."""
+        """Return how often the last solution uses each column."""
         return [column.solution_value() for column in self._columns]
 
 
 @dataclass(frozen=True, slots=True)
 class PackingColumn:
-    """A column of a linear program. `cost`: cost of each use, in units; `entries`: coefficients by row;
-    `most`: maximum number of uses."""
+    """A column of a linear program. `cost`: units for each use. `entries`: coefficient in each row. `most`:
+    maximum uses."""
 
     cost: int
     entries: Mapping[int, int]
@@ -323,7 +323,7 @@ class PackingColumn:
 
 
 class RowProgram:
-    """Linear program to which columns are added step by step.
+    """Linear program to which the caller adds columns between solutions.
 
     The program minimizes the cost of the used columns subject to the limits of the rows (GLOP, warm start).
     """
@@ -345,7 +345,8 @@ class RowProgram:
         return len(self.columns) - 1
 
     def solve(self) -> tuple[float, npt.NDArray[np.float64] | None]:
-        """Solve the linear program, and return (cost, price of each row); None if no solution was found."""
+        """Solve the linear program, and return its cost and the price of each row; None if no solution was
+        found."""
         if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
             return float("inf"), None
         return self._solver.Objective().Value(), np.array([row.dual_value() for row in self._rows])
@@ -354,7 +355,7 @@ class RowProgram:
 def cheapest_whole(
     program: RowProgram, hint: Mapping[int, int], effort: float, seed: int
 ) -> tuple[list[int] | None, float]:
-    """Return integral uses of the columns at the lowest cost found, and the work.
+    """Return whole numbers of uses for the columns at the lowest cost found, and the effort spent.
 
     None means that no solution was found.
     """

@@ -1,4 +1,4 @@
-"""Constructive placement: partitions, heaviest first, onto tasks that may already carry load."""
+"""Places partitions one after the other, heaviest first, onto tasks that may already have load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _TAIL_SHARE: Final = 10_000
 
 
 def tail_start(sizes: Ints) -> int:
-    """Return the first rank of the tail (the lightest partitions), which is distributed evenly by count.
+    """Return the rank from which the lightest partitions (the tail) start, which are distributed evenly by
+    count.
 
     `sizes`: int64[n, D], heaviest first. Without a tail, all partitions without load would get the task that
     is lightest by a minimal difference.
@@ -32,7 +33,7 @@ def tail_start(sizes: Ints) -> int:
 
 
 def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: Limits) -> TaskOf:
-    """Return a task for each of `tail` partitions; -1 if no task has room.
+    """Return a task for each of the `tail` lightest partitions; -1 if no task has room.
 
     The numbers of partitions per task become as equal as possible. `counts`: int64[m], partitions of each
     task before. `closed`: bool[m], tasks that receive partitions only if no other task can.
@@ -50,12 +51,12 @@ def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: L
 
 
 def _highest_count(counts: Ints, partitions: int, limits: Limits) -> int:
-    """Return the highest number of partitions per task after the tail is placed."""
+    """Return the highest number of partitions in a task after the lightest ones are distributed."""
     return limits.most(int(counts.max(initial=0)) + partitions)
 
 
 def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
-    """Return the number of partitions that each task receives.
+    """Return how many partitions each task receives if they are distributed as evenly as possible.
 
     The tasks with the fewest partitions are filled first, up to `most`.
     """
@@ -74,7 +75,7 @@ def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
 
 
 def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
-    """Return the slots of the tasks in cyclic order: one slot of each task, then the next slot of each.
+    """Distribute the slots of tasks in rounds: one slot of each task, then the next slot of each.
 
     The order distributes the heavier partitions over the tasks.
     """
@@ -120,7 +121,7 @@ def assign_lpt(
 
 
 def _assign_lpt_bytes(sizes: Ints, loads: Ints, counts: Ints, limits: Limits) -> TaskOf:
-    """Assign partitions in batches, if the result equals that of assigning one at a time.
+    """Assign partitions in batches where this gives the same result as assigning one at a time.
 
     Equal results are common with many tasks. With tasks in the order of their loads and partitions in the
     order of their sizes, the j-th partition is assigned to the j-th task as long as that task is lighter than

@@ -1,4 +1,4 @@
-"""Chooses the partitions that each task keeps, so that the fewest bytes move (one dimension).
+"""Chooses the set of partitions that each task keeps, so that the fewest bytes move (one dimension).
 
 The method is column generation.
 
@@ -43,7 +43,7 @@ _PENALTY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsQuestion:
-    """Input of the choice of the partitions that each task keeps (kept sets).
+    """Input for choosing the partitions that each task keeps (its kept set).
 
     `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], task in which a partition costs nothing;
     -1 for no cost in any task. `tasks`: number of available tasks; `most`: maximum number of tasks that may
@@ -61,7 +61,7 @@ class KeptSetsQuestion:
 
 
 def is_affordable(partitions: int, tasks: int) -> bool:
-    """Return whether partitions are few and large enough for the choice of kept sets.
+    """Return whether partitions are few and large enough for choosing kept sets.
 
     If partitions are large relative to a task, packing dominates the cost of moves.
     """
@@ -69,12 +69,13 @@ def is_affordable(partitions: int, tasks: int) -> bool:
 
 
 def is_on_a_grid(sizes: Ints, room: int) -> bool:
-    """Return whether the room can be divided into few enough steps without loss. `sizes`: all above 0."""
+    """Return whether sizes have a common divisor that divides the room into few steps. `sizes`: all above
+    0."""
     return room // int(np.gcd.reduce(sizes)) <= _FINEST
 
 
 def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
-    """Return the placement on `most` of the tasks that moves the fewest bytes, within the limits.
+    """Return the placement that moves the fewest bytes and uses at most `most` of the tasks.
 
     `task_of`: None if no placement is better than the incumbent. `bound`: lower bound, in units, on the moves
     of any placement that uses `most` of the tasks.
@@ -95,7 +96,7 @@ def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
 
 
 def _with_silent(question: KeptSetsQuestion, carrying: Ints, placed: TaskOf) -> TaskOf:
-    """Add the partitions without load to the placement.
+    """Add the partitions without load to a placement.
 
     Partitions stay if their task stays; otherwise they get the task with the fewest partitions.
     """
@@ -112,7 +113,8 @@ def _with_silent(question: KeptSetsQuestion, carrying: Ints, placed: TaskOf) -> 
 
 
 class _Grid:
-    """Sizes in whole steps of a task's room, rounded up and down. `unit`: common divisor of all sizes."""
+    """Sizes of partitions in whole steps of a task's room, rounded up and down. `unit`: common divisor of all
+    sizes."""
 
     def __init__(self, sizes: Ints, room: int) -> None:
         self.unit = int(np.gcd.reduce(sizes))
@@ -124,7 +126,7 @@ class _Grid:
 
 @dataclass(frozen=True, slots=True)
 class _KeptSet:
-    """A task and the current partitions that it keeps."""
+    """A task, and the subset of its current partitions that it keeps."""
 
     task: int
     items: tuple[int, ...]
@@ -136,8 +138,8 @@ _Pattern = tuple[int, ...]
 
 
 class _Generation:
-    """The linear program of the choice of kept sets, with its current columns. Rows: tasks, weights, levels
-    of remaining room, task limit."""
+    """Linear program that chooses kept sets, with its current columns. Its rows are tasks, weights of
+    partitions, levels of remaining room, and the limit on tasks."""
 
     def __init__(self, question: KeptSetsQuestion) -> None:
         self._question = question
@@ -215,7 +217,7 @@ class _Generation:
             self._add(pattern)
 
     def _incumbent(self) -> list[tuple[_KeptSet, _Pattern]]:
-        """Return the columns that represent the incumbent placement."""
+        """Return the columns that represent the placement to improve."""
         incumbent, found = self._question.incumbent, []
         if incumbent is None:
             return []
@@ -274,7 +276,7 @@ class _Generation:
         return -(-best // unit) * unit
 
     def _bound(self, prices: Ints) -> int:
-        """Return the lower bound on moved units that the prices prove, for sizes rounded down to the grid."""
+        """Return the lower bound on moved units that the prices prove. Sizes are rounded down to the grid."""
         question, below = self._question, self._grid.below
         worth = prices[self._class_of]
         beside = self._filled(below, worth)[0]
@@ -288,8 +290,8 @@ class _Generation:
         return int(own_worth.sum()) - int(np.sort(gains)[::-1][: question.most].sum())
 
     def _filled(self, weights: Ints, worth: Ints) -> tuple[Ints, list[tuple[int, Mask]]]:
-        """Return the value of remaining room by amount (int64[room + 1]), and the partitions that determine
-        it."""
+        """Return the highest value that fits into each amount of room (int64[room + 1]), and for each
+        partition where it raises that value."""
         table = np.zeros(self._grid.room + 1, np.int64)
         useful = np.flatnonzero((worth > 0) & (weights <= self._grid.room)).tolist()
         taken = [(item, _with_item(table, int(weights[item]), int(worth[item]))) for item in useful]
@@ -320,7 +322,7 @@ class _Generation:
         return _KeptSet(task, tuple(sorted(items)))
 
     def _traced(self, taken: list[tuple[int, Mask]], rooms: Ints) -> list[list[int]]:
-        """Return the most valuable partitions that fit into each amount of room."""
+        """Return the most valuable set of partitions for each amount of room."""
         left = rooms.copy()
         held: list[list[int]] = [[] for _ in rooms]
         for item, better in reversed(taken):
@@ -333,7 +335,7 @@ class _Generation:
         return held
 
     def _placed(self, counts: list[int]) -> TaskOf | None:
-        """Assign patterns to tasks, and partitions to patterns by weight.
+        """Convert the chosen kept sets and patterns to a placement; None if they do not cover all partitions.
 
         Patterns are assigned to tasks with enough room, heaviest first.
         """
@@ -364,7 +366,8 @@ class _Generation:
 
 
 def _with_item(table: Ints, weight: int, worth: int) -> Mask:
-    """Add one partition to the knapsack table; return the amounts of room whose value rises, as a mask.
+    """Add one partition to the knapsack table, and return at which amounts of room it raises the value, as a
+    mask.
 
     The mask starts at the partition's weight.
     """

@@ -1,4 +1,4 @@
-"""Bottleneck descent in two dimensions: exchanges that bring the worst task within both targets.
+"""Brings the worst task within its targets in two dimensions, by exchanges with other tasks.
 
 Loads are compared as shares of the target in their dimension; the badness of a task is its larger share. A
 step takes the worst task and tries every move and swap of two partitions with a few of the best tasks. All
@@ -26,7 +26,7 @@ Shares = npt.NDArray[np.float64]
 
 
 class ShareExchange(NamedTuple):
-    """Exchange of partitions between the worst task and another one (`partner`).
+    """Exchange of partitions between the worst task and another task (`partner`).
 
     Contains the partitions that the worst task gives and gets, and the larger share of the two tasks after
     the exchange.
@@ -39,7 +39,7 @@ class ShareExchange(NamedTuple):
 
 
 def descend_vectors(state: Arrangement, targets: Ints, work: int, limits: Limits = UNLIMITED) -> bool:
-    """Bring every task within the int64[2] `targets`; return True on success.
+    """Bring every task within the int64[2] `targets` by exchanges; return True on success.
 
     `work`: maximum number of pairs to examine.
     """
@@ -74,7 +74,7 @@ def _find_exchange(
 
 
 def _partners(shares: Shares, task: int) -> list[Ranks]:
-    """Return the tasks with the most room in the dimension that limits the worst task.
+    """Return the tasks with the most room in the dimension in which the worst task is fullest.
 
     Room in the other dimension counts half.
     """
@@ -88,7 +88,7 @@ def _partners(shares: Shares, task: int) -> list[Ranks]:
 def _best_pair(
     state: Arrangement, task: int, partners: Ranks, shares: Shares, targets: Ints, limits: Limits
 ) -> tuple[ShareExchange | None, int]:
-    """Return the exchange with the lowest resulting share of the two tasks.
+    """Return the exchange after which the fuller of the two tasks has the lowest share.
 
     None means that no exchange lowers the larger share.
     """

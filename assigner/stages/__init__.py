@@ -1,4 +1,4 @@
-"""The stages of a plan, in order. Imports `search`, `bounds` and `problem`.
+"""The stages of planning, in order. Imports `search`, `bounds` and `problem`.
 
 `outcome.py` is the entry point. `full.py` places all partitions. `incremental.py` keeps placed partitions,
 using `hysteresis.py` (number of tasks), `eviction.py` (partitions that must leave), `placement.py` (their new

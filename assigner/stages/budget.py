@@ -1,4 +1,4 @@
-"""Selects the moves of a plan that the move budget allows. Each partial plan is an improvement."""
+"""Selects the moves of a plan that the move budget allows, so that each partial plan is an improvement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PASSES: Final = 8
 @dataclass(frozen=True, slots=True)
 class MoveBudget:
     """Limit on the load that a plan may move. `bytes_`: units that may move. `target`: int64[D], highest load
-    that a task may have after a move."""
+    of a task that receives a partition."""
 
     bytes_: int
     target: Ints
@@ -25,7 +25,7 @@ class MoveBudget:
 
 
 def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: MoveBudget) -> TaskOf:
-    """Return a placement between `home` and `goal` that respects the move budget.
+    """Apply as many moves from `home` to `goal` as the move budget allows, and return the placement.
 
     Moves off the fullest tasks come first. After each move, no task is fuller than both the target and its
     former load, so a partial plan is never worse than the current placement. New partitions (home -1) have no
@@ -52,7 +52,7 @@ def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: M
 
 
 def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: MoveBudget) -> list[int]:
-    """Move each new partition to its planned task if that task has room. Return the others."""
+    """Move each new partition to its planned task if that task has room. Return the moved partitions."""
     placed = []
     for rank in np.flatnonzero((home < 0) & (goal >= 0) & (state.task_of != goal)).tolist():
         if _has_room(state, int(goal[rank]), state.sizes[rank], budget):
@@ -62,7 +62,8 @@ def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: Mov
 
 
 def _by_need(state: Arrangement, waiting: Ranks, budget: MoveBudget) -> Ranks:
-    """Return the partitions to move, ordered by the load of their task, then by weight, both descending."""
+    """Sort the partitions to move by the load of their task, fullest first, then by weight, heaviest
+    first."""
     shares = (state.loads / budget.target).max(axis=1)
     return waiting[np.lexsort((waiting, -shares[state.task_of[waiting]]))]
 

@@ -1,4 +1,4 @@
-"""Selects the partitions that must leave current tasks: as few bytes as possible, with a lower bound.
+"""Selects partitions that must leave their tasks, as few bytes as possible, with a lower bound.
 
 Partitions leave a task that is removed, that an offending partition needs for itself, that has too many
 partitions, or that is overloaded. All other partitions stay.
@@ -24,8 +24,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Result of the eviction: partitions that stay in their tasks. `kept`: task by rank, -1 if the partition
-    leaves or is new. `least`: lower bound of leaving bytes (units) by task."""
+    """Partitions that stay in their tasks. `kept`: task in rank order, -1 if the partition leaves or is new.
+    `least`: for each task, lower bound on the bytes that leave it (units)."""
 
     kept: TaskOf
     least: Ints
@@ -34,7 +34,7 @@ class Eviction:
 def evict(
     sizes: Ints, home: TaskOf, isolated: Mask, relieved: Mask, target: Ints, limits: Limits
 ) -> Eviction:
-    """Return the lightest partitions whose removal brings every task of `relieved` down to int64[D] `target`.
+    """Choose the lightest partitions to remove, so that no task of `relieved` exceeds int64[D] `target`.
 
     `sizes`: int64[n, D] by rank, `home`: int32[n]. `isolated`: bool[n], partitions that need a dedicated
     task: the heaviest partition of such a task stays, all other partitions leave. `relieved`: bool[tasks].
@@ -74,7 +74,7 @@ def _all_but_the_heaviest(members: Ranks, isolated: Mask) -> Ranks:
 def _least(
     sizes: Ints, members: Ranks, target: Ints, relieved: bool, limits: Limits, depth: SearchDepth
 ) -> tuple[Ranks, int]:
-    """Return the partitions that leave one task, and a lower bound on the bytes that must leave it."""
+    """Return the partitions that leave one task, and a lower bound on the bytes that have to leave it."""
     extra = len(members) - limits.most(len(members))
     lightest = members[np.argsort(sizes[members, 0], kind="stable")[:extra]]
     excess = sizes[members].sum(axis=0) - target
@@ -95,7 +95,7 @@ def _least(
 
 
 def _vector_cover(sizes: Ints, members: Ranks, excess: Ints) -> Ranks:
-    """Return partitions whose removal relieves a task in both dimensions, found greedily.
+    """Choose partitions greedily whose removal brings a task within both dimensions.
 
     Partitions with the most relief per byte are added first; then unnecessary partitions are removed.
     """
@@ -117,7 +117,8 @@ def _vector_cover(sizes: Ints, members: Ranks, excess: Ints) -> Ranks:
 
 
 def _vector_least(sizes: Ints, members: Ranks, excess: Ints) -> int:
-    """Return a lower bound on the bytes that must leave a task: the fractional knapsack of each dimension."""
+    """Return a lower bound on the bytes that must leave a task, from a fractional knapsack in each
+    dimension."""
     best = max(int(excess[0]), 0)
     for dimension in range(1, sizes.shape[1]):
         need = int(excess[dimension])

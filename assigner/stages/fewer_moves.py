@@ -1,4 +1,4 @@
-"""Moves fewer partitions at the cost of slightly more bytes.
+"""Replaces many moves of small partitions by fewer moves, at the cost of slightly more bytes.
 
 Each move pauses a partition, whatever its size. An incremental plan moves the fewest bytes, often in many
 light partitions. A plan that moves one heavy partition instead of several light ones may move slightly more
@@ -52,7 +52,7 @@ def with_fewer_moves(problem: PlacementProblem, policy: Policy, kept: StickyPlac
 def _solved(
     problem: PlacementProblem, policy: Policy, kept: StickyPlacement, allowed: int
 ) -> StickyPlacement:
-    """Let the solver choose the moves within the target, unless the number of moves is already minimal."""
+    """Let the solver find fewer moves within the target, unless their number is already minimal."""
     within = (carried(problem.sizes, kept.task_of, len(kept.alive)) <= kept.target).all(axis=1)
     tasks = np.flatnonzero(kept.alive & within)
     local = np.full(len(kept.alive) + 1, -1, np.int32)  # the last entry is that of partitions without a home
@@ -78,7 +78,7 @@ def _solved(
 
 @dataclass(slots=True)
 class _MoveSearch:
-    """Search for fewer moves. `slack`: additional units of load that may move."""
+    """Search for fewer partitions to move. `slack`: additional units of load that may move for this."""
 
     problem: PlacementProblem
     kept: StickyPlacement
@@ -86,7 +86,7 @@ class _MoveSearch:
     slack: int
 
     def givers(self) -> list[int]:
-        """Return the remaining tasks that give away at least two partitions.
+        """Return the tasks from which at least two partitions move away and that remain.
 
         The tasks that give away the most partitions come first.
         """
@@ -98,8 +98,8 @@ class _MoveSearch:
         return list(tasks[several][np.argsort(-counts[several], kind="stable")].tolist())
 
     def improve(self, giver: int) -> bool:
-        """Search fewer partitions that can leave a task instead of the current ones. Return False if no
-        smaller set was found."""
+        """Replace the partitions that leave a task by a smaller set. Return False if no smaller set was
+        found."""
         state, sizes = self.state, self.problem.sizes
         leaving = np.flatnonzero((self.problem.home == giver) & (state.task_of != giver))
         if len(leaving) < 2:
@@ -120,7 +120,7 @@ class _MoveSearch:
         return False
 
     def _rooms_without(self, leaving: Ranks, giver: int) -> _Rooms:
-        """Return the room of each task without the partitions that leave the giver."""
+        """Return the free room in tasks before they receive the partitions that leave the giver."""
         loads, counts = self.state.loads.copy(), self.state.counts.copy()
         np.subtract.at(loads, self.state.task_of[leaving], self.problem.sizes[leaving])
         np.subtract.at(counts, self.state.task_of[leaving], 1)
@@ -131,8 +131,8 @@ class _MoveSearch:
     def _choose(
         self, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
-        """Return `count` partitions whose load covers `need`, by rank, with their new tasks. Returns None if
-        no set of this size covers the need."""
+        """Choose `count` partitions whose load covers `need`, and map each to its new task. Return None if no
+        set of this size covers the need."""
         if count == 1:
             return self._from(candidates, candidates, need, rooms, count, budget)
         heavy = candidates[self.problem.sizes[candidates, 0] <= min(budget, rooms.largest)]
@@ -145,7 +145,7 @@ class _MoveSearch:
     def _from(
         self, firsts: Ranks, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
     ) -> dict[int, int] | None:
-        """Return a set of partitions that starts with the first of `firsts` for which a task has room."""
+        """Choose a set of partitions that starts with the first of `firsts` for which a task has room."""
         sizes, chosen = self.problem.sizes, dict[int, int]()
         need, rooms = need.copy(), rooms.copy()
         for number in range(count):
@@ -175,7 +175,8 @@ class _MoveSearch:
 
 @dataclass(slots=True)
 class _Rooms:
-    """Free room of each task. `free`: int64[T, D]. `counts`: int64[T]. `open_to`: bool[T]."""
+    """Free room in each task. `free`: int64[T, D]. `counts`: int64[T], partitions. `open_to`: bool[T], may
+    receive partitions."""
 
     free: Ints
     counts: npt.NDArray[np.int64]
@@ -184,15 +185,15 @@ class _Rooms:
 
     @property
     def largest(self) -> int:
-        """Largest room of a task, in units."""
+        """Largest free room in a task, in units."""
         return int(self.free[self.open_to, 0].max(initial=0))
 
     def copy(self) -> _Rooms:
-        """Return a copy of the rooms that may be modified."""
+        """Return a copy that may be modified."""
         return replace(self, free=self.free.copy(), counts=self.counts.copy())
 
     def place_first(self, options: Ranks) -> tuple[int, int] | None:
-        """Place the first partition for which a task has room; return its rank and its task.
+        """Place the first of the partitions for which a task has room; return the partition and the task.
 
         The task with the least sufficient room is chosen.
         """

@@ -1,4 +1,5 @@
-"""Plans from scratch: the fewest tasks into which all partitions fit, then the lowest maximum load.
+"""Plans from scratch: the fewest tasks into which all partitions fit, then the lowest load of the fullest
+task.
 
 For a given number of tasks, these methods are used: heaviest first with a levelled tail, then descent. In one
 dimension, best fit decreasing is another start, and column generation is used if partitions are large
@@ -34,7 +35,8 @@ _EXACT_CELLS: Final = 250
 
 @dataclass(frozen=True, slots=True)
 class PackingInput:
-    """Input of all packing attempts. `sizes`: int64[n, D] by rank, none above int64[D] `room`."""
+    """Partitions to pack into tasks. `sizes`: int64[n, D], heaviest first; no size exceeds the task capacity
+    int64[D] `room`."""
 
     sizes: Ints
     room: Ints
@@ -50,7 +52,8 @@ class PackingInput:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Partitions assigned to tasks, and the stage that found the packing. `bound`: lower bound on tasks."""
+    """Assignment of partitions to tasks, and the stage that found it. `bound`: lower bound on the number of
+    tasks."""
 
     task_of: TaskOf
     tasks: int
@@ -60,7 +63,8 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class PackingAttempt:
-    """Result of packing. `task_of`: None if nothing fitted. `bound`: lower bound on tasks, 0 if unknown."""
+    """Result of an attempt to pack partitions. `task_of`: None if they did not fit. `bound`: lower bound on
+    tasks, 0 if unknown."""
 
     task_of: TaskOf | None
     stage: str = ""
@@ -68,8 +72,8 @@ class PackingAttempt:
 
 
 def fewest_tasks(inputs: PackingInput) -> Packing:
-    """Return a packing with the fewest tasks that were found to fit every load. Always ends, because one task
-    per partition fits."""
+    """Pack the partitions into the fewest tasks that were found to suffice. Always succeeds, because one task
+    per partition suffices."""
     bound = max(task_bound(inputs.sizes, inputs.room, inputs.limits), 1)
     tasks = bound
     tried = 0
@@ -103,7 +107,7 @@ def attempt_at(inputs: PackingInput, tasks: int) -> PackingAttempt:
 
 
 def _pack_sizes(inputs: PackingInput, tasks: int) -> PackingAttempt:
-    """Try best fit with descent, then column generation. Only for one dimension."""
+    """Try best fit with exchanges, then column generation, in one dimension only."""
     state = _fitted(inputs, tasks)
     if lower(state, inputs.room, inputs):
         return PackingAttempt(state.task_of, "best fit")
@@ -115,7 +119,7 @@ def _pack_sizes(inputs: PackingInput, tasks: int) -> PackingAttempt:
 
 
 def goal_at(inputs: PackingInput, tasks: int) -> Ints:
-    """Return the load to which tasks should be levelled.
+    """Return the load to which full tasks should be reduced when tasks are levelled.
 
     The load is slightly above the best possible value, and above the room only if necessary.
     """
@@ -127,12 +131,12 @@ def goal_at(inputs: PackingInput, tasks: int) -> Ints:
 
 
 def lowest_loads(sizes: Ints, tasks: int) -> Ints:
-    """Return, by dimension, the smallest possible load of the fullest task: int64[D]."""
+    """Return a lower bound on the load of the fullest task in each dimension: int64[D]."""
     return np.array([load_bound(sizes[:, d], tasks) for d in range(sizes.shape[1])], np.int64)
 
 
 def level(inputs: PackingInput, tasks: int, goal: Ints, head: int) -> Arrangement:
-    """Place all partitions, then reduce the fullest tasks to the goal.
+    """Place all partitions, then reduce the fullest tasks to the goal by exchanges.
 
     Each of the first `head` ranks gets the lightest task, and the tail is distributed by count.
     """
@@ -161,7 +165,7 @@ def settle(inputs: PackingInput, task_of: TaskOf, tasks: int) -> Arrangement:
 
 
 def lower(state: Arrangement, goal: Ints, inputs: PackingInput, *, frugal: bool = False) -> bool:
-    """Lower the fullest tasks by descent in one or two dimensions; return True if the goal is reached.
+    """Reduce the fullest tasks by exchanges, in one or two dimensions; return True if all reach the goal.
 
     `frugal`: as in `DescentGoal`.
     """
@@ -172,12 +176,12 @@ def lower(state: Arrangement, goal: Ints, inputs: PackingInput, *, frugal: bool 
 
 
 def fits_all(state: Arrangement, inputs: PackingInput) -> bool:
-    """Return whether every task is within the room."""
+    """Return whether every task is within its room."""
     return bool((state.loads <= inputs.room).all())
 
 
 def _fitted(inputs: PackingInput, tasks: int) -> Arrangement:
-    """Return a placement by best fit; partitions that fit nowhere go to the lightest tasks."""
+    """Place partitions by best fit. Partitions that do not fit go to the lightest tasks."""
     task_of = best_fit(inputs.sizes[:, 0], int(inputs.room[0]), tasks, inputs.limits)
     state = Arrangement(inputs.sizes, task_of, tasks)
     left = np.flatnonzero(task_of < 0)

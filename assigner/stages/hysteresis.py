@@ -37,8 +37,8 @@ Above this ratio, tasks are removed only after the earlier observation has expir
 
 @dataclass(frozen=True, slots=True)
 class TaskCount:
-    """Number of tasks of an incremental plan, and its reason. `needed`: tasks that the load needs now.
-    `wanted`: tasks of the plan. `why`: reason for `wanted`."""
+    """Number of tasks in an incremental plan (`wanted`), with its reason (`why`). `needed`: tasks that the
+    current load needs."""
 
     needed: int
     wanted: int
@@ -84,19 +84,20 @@ def task_count(problem: PlacementProblem, policy: Policy) -> TaskCount:
 
 
 def _grows(newest: Sequence[Ints]) -> bool:
-    """Return whether the load rises from each recent observation to the next."""
+    """Return whether the total load has risen with each recent observation."""
     totals = [int(sizes.sum()) for sizes in newest]
     return len(totals) > 1 and all(before < after for before, after in pairwise(totals))
 
 
 def _falls(newest: Sequence[Ints]) -> bool:
-    """Return whether the load is still falling by more than noise in recent observations."""
+    """Return whether the total load is below its recent maximum by more than noise."""
     totals = [int(sizes.sum()) for sizes in newest]
     return totals[-1] < (1 - _NOISE) * max(totals)
 
 
 def _only_falls(observations: Sequence[Ints]) -> bool:
-    """Return whether the load has only fallen: no observation exceeds an earlier one by more than noise."""
+    """Return whether the total load has only fallen: no observation exceeds an earlier one by more than
+    noise."""
     lowest = float("inf")
     for sizes in observations:
         total = int(sizes.sum())
@@ -107,7 +108,7 @@ def _only_falls(observations: Sequence[Ints]) -> bool:
 
 
 def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> str:
-    """Return why tasks are kept although the load does not need them.
+    """Return the reason for keeping tasks that the current load does not need.
 
     `keep`: tasks that all observations need with headroom. `present_need`: tasks that the current observation
     needs with headroom.
@@ -129,7 +130,7 @@ def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:
 
 
 def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
-    """Return a lower bound on the number of tasks if each task keeps its headroom free.
+    """Return a lower bound on the number of tasks if each task keeps some capacity (headroom) free.
 
     A partition that fits only without headroom counts as one task.
     """
@@ -139,8 +140,7 @@ def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
 
 
 def lasting_overloads(problem: PlacementProblem, policy: Policy) -> npt.NDArray[np.bool_]:
-    """Return the tasks with a lasting overload: bool[tasks]. A lasting overload exceeded the overload band in
-    each of the last observations."""
+    """Return which tasks exceeded the overload band in each of the last observations: bool[tasks]."""
     limit = problem.usable * (1 + policy.overload_band)
     overloaded = np.ones(problem.homes, dtype=bool)
     for sizes in [*problem.recent, problem.sizes][-policy.settling :]:
@@ -149,7 +149,7 @@ def lasting_overloads(problem: PlacementProblem, policy: Policy) -> npt.NDArray[
 
 
 def carried(sizes: Ints, task_of: npt.NDArray[np.int32], tasks: int) -> Ints:
-    """Return the loads by task, int64[tasks, D], ignoring partitions without a task."""
+    """Return the load in each task, int64[tasks, D], ignoring partitions without a task."""
     placed = np.flatnonzero(task_of >= 0)
     loads = np.zeros((tasks, sizes.shape[1]), np.int64)
     for dimension in range(sizes.shape[1]):

@@ -40,7 +40,8 @@ Ranges = list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class _SolverBudget:
-    """Number of solver runs for the heavy partitions, and deterministic seconds of each run and in total.
+    """Limits on placing heavy partitions with the solver: number of runs, and deterministic seconds for each
+    run and in total.
 
     A run usually needs about one second. If a run needs much more, another seed is faster.
     """
@@ -94,7 +95,7 @@ def _by_the_heavy(
     small: _SmallPartitions,
     budget: _SolverBudget,
 ) -> RepairedPlacement:
-    """Alternate between solving for the heavy partitions and repacking the small ones, until both agree."""
+    """Place the heavy partitions with the solver and repack the small ones, in turns until both agree."""
     tasks, sizes = best.state.tasks, inputs.sizes[:, 0]
     rooms, left = np.repeat(inputs.room, tasks), budget.in_all * inputs.effort
     seed = inputs.seed
@@ -117,7 +118,7 @@ def _by_the_heavy(
 
 @dataclass(frozen=True, slots=True)
 class _TaskEviction:
-    """Small partitions to remove from a task that exceeds its room by `excess` units."""
+    """Small partitions that leave a task because its load exceeds its room by `excess` units."""
 
     excess: int
     cover: Cover
@@ -131,7 +132,7 @@ class _Settled:
 
 
 def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tasks: int) -> _Settled:
-    """Keep the heavy partitions, and move the lightest small partitions of overfull tasks elsewhere."""
+    """Keep the heavy partitions in place, and move the lightest small partitions out of overfull tasks."""
     sizes, task_of = inputs.sizes[:, 0], placed.copy()
     above = Arrangement(inputs.sizes, placed, tasks).loads[:, 0] - int(inputs.room[0])
     evictions = {}
@@ -144,7 +145,7 @@ def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tas
 
 
 class _SmallPartitions:
-    """The small partitions: all partitions except the first `heavy` by rank.
+    """Small partitions, whose exact sizes the solver does not see: all except the first `heavy` ranks.
 
     `staying`: by task, known feasible sums (first to last, units) of the small partitions that stay at home.
     """
@@ -154,7 +155,7 @@ class _SmallPartitions:
         self.staying: dict[int, Ranges] = {}
 
     def learn(self, evictions: Mapping[int, _TaskEviction]) -> bool:
-        """Record the feasible sums of tasks that gave away more than the solver assumed.
+        """Record which sums are possible in tasks that gave away more than the solver assumed.
 
         Return True if any record is new.
         """
@@ -176,7 +177,7 @@ class _SmallPartitions:
 
 
 def _sums(sizes: Ints) -> Ranges:
-    """Return ranges of numbers that contain the sums of all subsets of the sizes.
+    """Return ranges of numbers that contain the sum of every subset of the sizes.
 
     The smallest and the largest sums are exact; one range covers the sums between them.
     """
@@ -191,7 +192,7 @@ def _sums(sizes: Ints) -> Ranges:
 
 
 def _without(ranges: Ranges, below: int, above: int) -> Ranges:
-    """Return the ranges of numbers without values above `below` up to and including `above`."""
+    """Remove the values above `below`, up to and including `above`, from ranges of numbers."""
     kept = [(first, min(last, below)) for first, last in ranges if first <= below]
     return kept + [(max(first, above + 1), last) for first, last in ranges if last > above]
 
@@ -210,7 +211,7 @@ def _better(
 def _by_all(
     inputs: PackingInput, best: RepairedPlacement, homes: TaskOf, concerned: Ranks
 ) -> RepairedPlacement:
-    """Place the partitions in `concerned` exactly with the solver."""
+    """Place all partitions in `concerned` with the solver, heavy and small ones."""
     state = best.state
     rooms = np.broadcast_to(inputs.room, (state.tasks, inputs.dimensions))
     incumbent = state.task_of[concerned] if _is_right(inputs, state) else None
@@ -228,13 +229,13 @@ def _by_all(
 def _is_within(
     inputs: PackingInput, best: RepairedPlacement, homes: TaskOf, ratio: float, units: int = 0
 ) -> bool:
-    """Return whether the placement is valid and moves at most `ratio` times the bound plus `units`."""
+    """Return whether a placement is valid and moves at most the lower bound times `ratio`, plus `units`."""
     moved = moved_units(inputs.sizes, homes, best.state.task_of)
     return _is_right(inputs, best.state) and moved <= best.least * ratio + units
 
 
 def _is_right(inputs: PackingInput, state: Arrangement) -> bool:
-    """Return whether all partitions of the arrangement are placed within room and limits."""
+    """Return whether all partitions are placed, within the room and the limits."""
     if not bool((state.task_of >= 0).all()) or not bool((state.loads <= inputs.room).all()):
         return False
     return bool(inputs.limits.allows(state.counts).all())

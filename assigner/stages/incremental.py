@@ -1,4 +1,4 @@
-"""Incremental assignment: partitions stay, except for the lightest sets that must leave their tasks.
+"""Plans incrementally: partitions stay, except for the lightest sets that must leave their tasks.
 
 Steps: choose the tasks (removed tasks are drained), evict partitions, place partitions without a task in
 descending order of load on the lightest task with room, and return partitions whose old task still has room.
@@ -41,8 +41,7 @@ The number of cells is the number of partitions times the number of tasks.
 
 @dataclass(frozen=True, slots=True)
 class StickyPlacement:
-    """An incremental placement. Numbers below `homes` are current tasks; numbers from `homes` on are new
-    tasks.
+    """An incremental placement. Task numbers below `homes` are current tasks; higher numbers are new tasks.
 
     `alive`: bool[T], tasks of the plan. `moved_bound`: lower bound of the bytes (units) moved by any plan
     with this number of tasks. `target`: int64[D], load to which tasks should be reduced. `reached`: whether
@@ -106,7 +105,7 @@ def _repaired(problem: PlacementProblem, policy: Policy) -> tuple[StickyPlacemen
 def _best_at(
     problem: PlacementProblem, policy: Policy, careful: Policy, present: Ranks, wanted: int
 ) -> StickyPlacement:
-    """Return the best incremental placement found with exactly `wanted` tasks.
+    """Return the best incremental placement found that has exactly `wanted` tasks.
 
     Kept sets are used if partitions are large relative to a task, and the solver if `careful` allows it. If
     kept sets were applied to more than a few cells, the solver runs only if they are far from the bound.
@@ -130,7 +129,7 @@ def _best_at(
 def _by_kept_sets(
     problem: PlacementProblem, policy: Policy, present: Ranks, wanted: int
 ) -> StickyPlacement | None:
-    """Return the better of two placements: without the solver, and by the choice of kept sets.
+    """Compare a placement with one from choosing kept sets, and return the better of the two.
 
     The choice also determines which tasks are removed. None: no fitting placement was found.
     """
@@ -181,7 +180,7 @@ def _worst(problem: PlacementProblem, kept: StickyPlacement) -> float:
 def _with_others_given_up(
     problem: PlacementProblem, policy: Policy, present: Ranks, kept: StickyPlacement
 ) -> StickyPlacement:
-    """Try other sets of tasks to remove, cheapest first.
+    """Try other combinations of tasks to remove, cheapest first, and return the best placement.
 
     The search ends when the bound of a set reaches the moves of the best placement so far.
     """
@@ -220,7 +219,8 @@ def _moved(problem: PlacementProblem, kept: StickyPlacement) -> int:
 def _attempt(
     problem: PlacementProblem, policy: Policy, present: Ranks, wanted: int, drained: Ranks | None = None
 ) -> StickyPlacement:
-    """Return a placement with exactly `wanted` tasks. `drained`: tasks to remove, by default the lightest."""
+    """Try to place the partitions on exactly `wanted` tasks. `drained`: tasks to remove; None means the
+    lightest."""
     loads = carried(problem.sizes, problem.home, problem.homes)
     alive = np.zeros(problem.homes + max(0, wanted - len(present)), dtype=bool)
     alive[present] = True
@@ -238,7 +238,8 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class RepairScope:
-    """Tasks and partitions that one attempt may use. `tolerated`: overloaded tasks not relieved for now."""
+    """Tasks and partitions that one attempt may change. `tolerated`: overloaded tasks that need no relief
+    yet. `isolated`: partitions that need a dedicated task."""
 
     alive: Mask
     tolerated: Mask
@@ -247,7 +248,7 @@ class RepairScope:
 
 
 def _to_drain(problem: PlacementProblem, present: Ranks, loads: Ints, surplus: int) -> Ranks:
-    """Return the tasks to remove: the lightest tasks that have no offending partition."""
+    """Return the tasks to remove: the lightest ones, but tasks with an oversized partition last."""
     if surplus <= 0:
         return present[:0]
     offenders = problem.home[problem.offending & (problem.home >= 0)]
@@ -256,14 +257,15 @@ def _to_drain(problem: PlacementProblem, present: Ranks, loads: Ints, surplus: i
 
 
 def _can_isolate(problem: PlacementProblem, tasks: int) -> bool:
-    """Return whether partitions without a dedicated task fit into the tasks that are not dedicated."""
+    """Return whether each oversized partition can have a task, and the rest fit into the other tasks by
+    count."""
     offending = int(problem.offending.sum())
     rest = problem.count - offending
     return offending <= tasks and rest <= (tasks - offending) * problem.per_task.most(rest)
 
 
 def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Mask) -> Ints:
-    """Return the load that tasks should not exceed: int64[D].
+    """Return the load to which tasks should be reduced: int64[D].
 
     The target is the usable capacity. The load is lower if a rebalance levels the tasks, and higher if no
     further task is allowed.
@@ -283,7 +285,7 @@ def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Ma
 def _is_gain_worth_moves(
     problem: PlacementProblem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask
 ) -> bool:
-    """Return whether a rebalance relieves the fullest task by at least `least_gain`.
+    """Return whether a rebalance lowers the load of the fullest task by at least `least_gain`.
 
     Always True if a task is added, because the new task must get partitions. Tasks above usable capacity are
     always relieved.
@@ -297,7 +299,7 @@ def _is_gain_worth_moves(
 
 
 def _relieved(problem: PlacementProblem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
-    """Return the tasks whose load must be reduced to the target.
+    """Return the tasks that must give away load, as a mask.
 
     A rebalance relieves all tasks above the target; other plans relieve tasks with a lasting overload. If a
     task is added, the band does not apply, because the new task should relieve current tasks.
@@ -361,7 +363,7 @@ def _open_tasks(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf, 
 
 
 def _place_isolated(problem: PlacementProblem, scope: RepairScope, task_of: TaskOf) -> Mask:
-    """Assign an empty task to each isolated partition without a task; return the other open tasks."""
+    """Give each isolated partition without a task an emptied task; return the mask of other open tasks."""
     held = np.bincount(task_of[task_of >= 0], minlength=len(scope.alive))
     owners = task_of[scope.isolated & (task_of >= 0)]
     free = scope.alive.copy()

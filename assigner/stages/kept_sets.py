@@ -1,4 +1,4 @@
-"""Chooses the partitions that each task keeps, if partitions are large relative to a task."""
+"""Chooses the set of partitions that each task keeps, if partitions are large relative to a task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets, is
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsScope:
-    """Tasks that the choice of kept sets may use, and their room.
+    """Tasks among which kept sets may be chosen, and their capacity.
 
     `places`: numbers of the available tasks, ascending; `most`: maximum number of tasks that may have
     partitions. `room`: capacity of each task, in units.
@@ -43,7 +43,7 @@ def are_kept_sets_worth_it(problem: PlacementProblem, policy: Policy, tasks: int
 def choose_kept_sets(
     problem: PlacementProblem, policy: Policy, scope: KeptSetsScope, incumbent: TaskOf | None
 ) -> SolverAnswer:
-    """Return the placement that moves the fewest bytes and uses at most `most` of the tasks in `scope`.
+    """Find the placement that moves the fewest bytes and uses at most `most` of the tasks in `scope`.
     Partitions of other tasks stay where they are.
 
     `incumbent`: a valid placement, or None. `bound` of the result: lower bound on the moves of any placement

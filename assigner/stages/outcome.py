@@ -1,4 +1,4 @@
-"""Result of a stage for the planner: numbered tasks, and proven bounds."""
+"""Result of the planning stages: the task number of each partition, and proven bounds."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def full_outcome(problem: PlacementProblem, policy: Policy) -> StageOutcome:
 
 
 def incremental_outcome(problem: PlacementProblem, policy: Policy) -> StageOutcome:
-    """Return a plan that keeps placed partitions where possible."""
+    """Return a plan that keeps partitions in their tasks where possible."""
     kept, count = keep_and_repair(problem, policy)
     kept = with_fewer_moves(problem, policy, kept)
     needed, used = count.needed, int(kept.alive.sum())
@@ -122,7 +122,7 @@ def lowest_maximum_bytes(problem: PlacementProblem, tasks: int, isolated: bool) 
 
 
 def _squeezed(problem: PlacementProblem, policy: Policy, tasks: int) -> tuple[TaskOf, str]:
-    """Place all partitions on fewer tasks than required, with levelled loads.
+    """Place all partitions on fewer tasks than they need, with levelled loads.
 
     Offending partitions are not isolated.
     """
@@ -141,7 +141,7 @@ def _levelled(inputs: PackingInput, packed: Packing, tasks: int) -> tuple[TaskOf
 
 
 def _fill_up(alive: Mask, tasks: int) -> None:
-    """Add empty tasks up to the requested number of tasks, if the partitions with load need fewer."""
+    """Mark empty tasks as used until there are `tasks`, if the partitions with load need fewer."""
     missing = tasks - int(alive.sum())
     if missing > 0:
         alive[np.flatnonzero(~alive)[:missing]] = True

@@ -1,4 +1,4 @@
-"""Places partitions without a task: heaviest first on the lightest task, then by exchanges.
+"""Places partitions without a task: heaviest first in the lightest task, then improved by exchanges.
 
 Covers the participating tasks, numbered from 0, and the partitions that are or may be placed there.
 """
@@ -25,8 +25,8 @@ _WORK_TO_COME_HOME: Final = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class RepairedPlacement:
-    """Placement of partitions on open tasks. `least`: lower bound of the bytes that must move between
-    them."""
+    """Placement on the tasks that an attempt may use. `least`: lower bound on the bytes that must move
+    between them."""
 
     state: Arrangement
     stage: str
@@ -34,7 +34,7 @@ class RepairedPlacement:
 
 
 def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: int) -> RepairedPlacement:
-    """Place every partition without a task so that as few bytes as possible move.
+    """Place every partition that has no task, moving as few bytes as possible.
 
     If a task has too little room beside a new partition, the lightest set of its partitions leaves and is
     placed elsewhere. Exchanges are tried only if that fails.
@@ -59,7 +59,7 @@ def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: i
 
 
 def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: TaskOf) -> Arrangement | None:
-    """Return a placement improved by ejection chains, or None if no improvement was found.
+    """Return a placement improved by ejection chains; None if they found no improvement.
 
     The chains start from `state` and from the tightest fit of `placed`. Large problems are not tried, because
     their many light partitions already keep the moves close to the bound.
@@ -79,15 +79,15 @@ def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: 
 
 
 def _rank(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> tuple[bool, int, int]:
-    """Return a sort key for placements; smaller is better. The key compares whether all partitions are placed
-    within the limits, then the load above the capacity, then the moved units."""
+    """Return a key that sorts placements, best first: complete placements within the limits, then the least
+    load above capacity, then the fewest moved units."""
     above = int(np.maximum(state.loads - inputs.room, 0).sum())
     complete = bool((state.task_of >= 0).all()) and bool(inputs.limits.allows(state.counts).all())
     return not complete, above, moved_units(inputs.sizes, homes, state.task_of)
 
 
 def _tightest(inputs: PackingInput, placed: TaskOf, tasks: int) -> TaskOf:
-    """Place partitions without a task, each in the fullest task with room, if any.
+    """Place partitions without a task, each in the fullest task that has room; otherwise they remain without.
 
     Partitions are placed in descending order of load. Placed partitions stay.
     """
@@ -125,7 +125,7 @@ def _place_on_lightest(inputs: PackingInput, state: Arrangement) -> Arrangement:
 
 
 def _lightest_first(inputs: PackingInput, ranks: Ranks, loads: Ints, counts: Ints) -> TaskOf:
-    """Like `assign_lpt`, but skip a task without room for the partition if another has room."""
+    """Like `assign_lpt`, but avoid tasks without room for the partition while another task has room."""
     if inputs.dimensions == 1:
         return assign_lpt(inputs.sizes, ranks, loads, counts, inputs.room, inputs.limits)
     chosen = np.full(len(ranks), -1, np.int32)

@@ -1,4 +1,4 @@
-"""Maps new tasks to current tasks, so that a full plan moves as little load as possible."""
+"""Maps new tasks to current tasks so that a full plan moves as little load as possible."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def relabel(bytes_: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[Ta
 
 
 def _overlap(weights: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[Ints, Ints, Ints]:
-    """Return (old task, new task, shared bytes) of every pair that shares partitions, heaviest first."""
+    """Return (old task, new task, shared bytes) for all tasks that share partitions, heaviest first."""
     pairs, position = np.unique(task_of.astype(np.int64) * homes + home, return_inverse=True)
     shared = np.zeros(len(pairs), np.int64)
     np.add.at(shared, position, weights)

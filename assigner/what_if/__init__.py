@@ -1,4 +1,4 @@
-"""Plans for the commands, from documents and recorded days. Imports the planner.
+"""Planning for the commands, from documents and recorded days. Imports the planner.
 
 `document.py` parses the input, `report.py` formats the result, `hosts.py` places tasks on hosts, `replay.py`
 plans every hour of a recorded day, `ahead.py` computes the tasks of the next hours, `trace.py` exports

@@ -1,4 +1,4 @@
-"""Computes the tasks that the next hours need and past hours needed, from recorded loads. Pure."""
+"""Computes how many tasks past hours needed and the next hours will need, from recorded loads. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mirror.model.topics import TopicPartition
 
 
 def quick_tasks(sizes: Ints, usable: Ints, limits: Limits) -> list[int]:
-    """Return for each hour the number of tasks that a simple packing fills. A partition above `usable` gets
+    """Return the number of tasks that each hour needs with a simple packing. A partition above `usable` gets
     its own task.
 
     `sizes`: int64[hours, n, D] in any order, `usable`: int64[D]. At least 1.
@@ -45,7 +45,7 @@ def quick_tasks(sizes: Ints, usable: Ints, limits: Limits) -> list[int]:
 
 
 def _most_tasks(sizes: Ints, counts: Ints, usable: Ints, limits: Limits) -> Ints:
-    """Return for each hour an upper bound on the number of tasks.
+    """Return an upper bound on the number of tasks that each hour needs.
 
     The bound holds for every packing that opens a task only if necessary. `sizes`: int64[hours, n, D] in the
     order of packing; only the first `counts` of each hour are packed.
@@ -66,7 +66,7 @@ def _packed(sizes: Ints, usable: Ints, limits: Limits) -> int:
 
 
 def _first_fit_count(sizes: Ints, usable: Ints, limits: Limits) -> int:
-    """Return the tasks that first fit fills in two dimensions."""
+    """Return the number of tasks that first-fit packing in two dimensions needs."""
     loads, counts = np.zeros_like(sizes), np.zeros(len(sizes), np.int64)
     used = 0
     for size in sizes:
@@ -84,7 +84,7 @@ _CELLS: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class ComingHour:
-    """Forecast of one hour: bytes/s of all partitions together, and the tasks that it requires.
+    """Forecast of one hour: total bytes/s of all partitions, and the number of tasks that it requires.
 
     `tasks`: number of tasks for the middle of the forecast. `most_tasks`: number of tasks for the upper bound
     of the forecast.
@@ -99,7 +99,7 @@ class ComingHour:
 
 
 def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
-    """Return the forecast and the required tasks of each hour. `growth`: factor on every load.
+    """Return load forecast and required tasks of each coming hour. `growth`: factor on every load.
 
     Raises InvalidRequest if `check_growth` rejects `growth`.
     """
@@ -115,7 +115,8 @@ def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallbac
 
 
 def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
-    """Return the forecast of each hour with the task count of a simple packing, within milliseconds.
+    """Return load forecast and, within milliseconds, a quick estimate of the required tasks of each coming
+    hour.
 
     Without a limit of messages, the count is never lower than the count that the search finds, and rarely
     higher. Raises InvalidRequest for an invalid capacity.
@@ -136,7 +137,7 @@ def quick_hours(found: Outlook, limits: TaskLimits, how: Fallback) -> list[Comin
 
 
 def _hours(found: Outlook, growth: float, needed: Sequence[tuple[int, int]]) -> list[ComingHour]:
-    """Return the forecast of each hour. `needed`: required tasks for the middle and the upper bound of each
+    """Combine load forecasts with required tasks. `needed`: tasks for the middle and the upper bound of each
     hour."""
     rows = []
     for number, (hour_ms, (tasks, most)) in enumerate(zip(found.hours_ms, needed, strict=True)):

@@ -102,7 +102,8 @@ else:
 
 
 class Document(_Part):
-    """Input of `headrace plan --input`. Missing keys take the values of the settings, or defaults."""
+    """Input document of `headrace plan --input`. Missing keys take the values of the settings, or
+    defaults."""
 
     capacity: _Capacity | None = None
     limits: _Limits = _Limits()
@@ -117,7 +118,7 @@ class Document(_Part):
 
 @dataclass(frozen=True)
 class Fallback:
-    """Values to use for missing keys of the document."""
+    """Values for keys that the document omits."""
 
     capacity: TaskCapacity
     default: PartitionLoad = UNKNOWN_LOAD
@@ -126,7 +127,7 @@ class Fallback:
 
 @dataclass(frozen=True)
 class PlanningQuestion:
-    """The planner's input, with the task names of the document."""
+    """The planner's input, with the task names used in the document."""
 
     loads: PartitionLoads
     capacity: TaskCapacity
@@ -137,7 +138,7 @@ class PlanningQuestion:
     hosts: tuple[Host, ...]
 
     def answer(self) -> tuple[PlacementAnswer, list[Label]]:
-        """Return the plan, and the name of every task number. Raises InvalidRequest, PlanRejected."""
+        """Return the plan and the name of each task number. Raises InvalidRequest, PlanRejected."""
         result = plan(self.loads, self.capacity, self.limits, self.policy, self.current)
         return result, _names(self.labels, result)
 
@@ -209,7 +210,7 @@ def understand(document: Mapping[str, Any], fallback: Fallback) -> PlanningQuest
 
 
 def _known(partition: _Partition, coarser: PartitionLoad) -> PartitionLoad | None:
-    """Return the load of a partition in the document.
+    """Return the load that the document gives for a partition; None if it gives none.
 
     Missing bytes come from the topic's load or the default.
     """
@@ -225,7 +226,8 @@ def _load(rate: _Rate, level: LoadLevel) -> PartitionLoad:
 
 
 def _refuse_impossible(named: Mapping[str, PartitionLoad]) -> None:
-    """Validate the loads of topics and the default load. `named`: loads by key in the document."""
+    """Raise InvalidRequest for implausible loads of topics, or an implausible default load. `named`: each
+    load, by the document key that errors name."""
     for key, load in named.items():
         for value in (load.bytes_per_second, load.messages_per_second or 0.0):
             if not 0 <= value <= HIGHEST_RATE:
@@ -233,7 +235,7 @@ def _refuse_impossible(named: Mapping[str, PartitionLoad]) -> None:
 
 
 def _numbered(tasks: Sequence[Label | None]) -> tuple[tuple[Label, ...], TaskOf]:
-    """Return task names in a fixed order, and the task number of each partition.
+    """Number the tasks of the document; return their names in order, and the task number of each partition.
 
     Numbers come first, then texts.
     """
@@ -246,7 +248,7 @@ def _numbered(tasks: Sequence[Label | None]) -> tuple[tuple[Label, ...], TaskOf]
 
 
 def _names(labels: Sequence[Label], answer: PlacementAnswer) -> list[Label]:
-    """Return a name for every task number of a plan.
+    """Return a task name for each task number of a plan.
 
     Current tasks keep their names. New tasks get the lowest free numbers, in the style of the current names.
     """

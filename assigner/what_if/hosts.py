@@ -1,4 +1,4 @@
-"""Places tasks on hosts for what-if plans, like the service places tasks on instances."""
+"""Places tasks on hosts for what-if plans, in the same way as the service places tasks on instances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Host:
 
 
 def place_tasks(loads: Mapping[str, float], hosts: Sequence[Host]) -> dict[str, list[str]]:
-    """Return the tasks of every host, both sorted by name.
+    """Return the tasks of every host; hosts and tasks are sorted by name.
 
     `loads`: bytes/s by task, of any number of datastreams. Equal input in any order gives equal results.
     Raises InvalidRequest that names the invalid host.

@@ -1,4 +1,4 @@
-"""Replays a recorded day: the tasks that each hour would have had, and the moves.
+"""Replays a recorded day: plans the tasks and moves of each hour.
 
 Every hour is planned from the placement of the previous hour, as the service would, with the earlier hours as
 recent observations. The module does no I/O: a port supplies the rows, and the caller gets the hours.
@@ -40,8 +40,8 @@ Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 
 @dataclass(frozen=True, slots=True)
 class ReplayHour:
-    """One replayed hour: the tasks that its load requires, and its plan. `required_tasks`: number of tasks
-    required by capacity. `tasks`: number of tasks of the plan, with hysteresis."""
+    """Plan of one replayed hour. `required_tasks`: number of tasks that the load needs. `tasks`: number of
+    tasks in the plan, after hysteresis."""
 
     hour_ms: int
     bytes_per_second: float
@@ -55,8 +55,8 @@ class ReplayHour:
 def replay(
     history: Hourly, growth: float, limits: TaskLimits, how: Fallback, patience: int = 24
 ) -> list[ReplayHour]:
-    """Plan every recorded hour, starting from the previous placement. `growth`: factor on every load.
-    `patience`: number of earlier hours considered.
+    """Plan every recorded hour, starting from the placement of the hour before. `growth`: factor on every
+    load. `patience`: number of earlier hours considered.
 
     Raises InvalidRequest if there is no hour, or if `check_growth` rejects `growth`.
     """
@@ -89,7 +89,8 @@ def _plan_hour(
 
 
 def _placement(answer: PlacementAnswer) -> dict[TopicPartition, int]:
-    """Return task numbers of a plan without gaps, so that numbers of removed tasks do not accumulate."""
+    """Return the task of each partition, renumbered without gaps, so that numbers of removed tasks do not
+    accumulate."""
     numbers = np.cumsum(answer.alive) - 1
     return {
         partition: int(numbers[task])
@@ -113,7 +114,7 @@ def _summary(hour_ms: int, answer: PlacementAnswer) -> ReplayHour:
 
 
 def hours_from_csv(text: str) -> Hourly:
-    """Parse the recorded loads of hours from CSV.
+    """Parse recorded hourly loads from CSV.
 
     Columns: hour_ms, topic, partition, bytes_per_second and optionally messages_per_second; other columns are
     ignored. Raises InvalidRequest that names the line.
@@ -122,7 +123,7 @@ def hours_from_csv(text: str) -> Hourly:
 
 
 def hours_from_json(text: str) -> Hourly:
-    """Parse a list of objects with the same keys. Raises InvalidRequest that names the entry."""
+    """Parse recorded hourly loads from a list of objects. Raises InvalidRequest that names the entry."""
     try:
         entries = json.loads(text)
     except json.JSONDecodeError as error:
@@ -135,7 +136,7 @@ def hours_from_json(text: str) -> Hourly:
 
 
 def _whole(label: str, value: Any, highest: int) -> int:
-    """Return a field of the recorded hours as an integer: a number, or the digits of a CSV field."""
+    """Parse a field of the recorded hours as an integer, from a number or from the digits of a CSV field."""
     if isinstance(value, str):
         return bounds.digits(label, value.strip(), 0, highest)
     return bounds.integer(label, value, 0, highest)

@@ -1,4 +1,4 @@
-"""Formats a plan as the JSON that `headrace plan` prints, and as rows of a table."""
+"""Formats a plan as JSON, which `headrace plan` prints, or as rows of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a CSV whose first line names the columns. Pure."""
+"""Reads a CSV file whose first line names the columns. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from mirror.wording import counted
 def rows(
     text: str, needed: Sequence[str], known: Collection[str] | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the position of each row, such as `line 2`, and its values by column, without surrounding blanks.
+    """Yield for each row its position, such as `line 2`, and a mapping of column to value, without
+    surrounding blanks.
 
     Empty lines are skipped. `needed`: required columns; `known`: permitted columns, None for any. Raises
     InvalidRequest that names the column or the line.
@@ -31,7 +32,7 @@ def rows(
                 continue
             where = f"line {reader.line_num}"
             if len(fields) != len(header):
-                raise InvalidRequest(f"{where} has {len(fields)} instead of {counted(len(header), 'field')}")
+                raise InvalidRequest(f"{where}: expected {counted(len(header), 'field')}, got {len(fields)}")
             yield where, {name: field.strip() for name, field in zip(header, fields, strict=True)}
     except csv.Error as error:
         raise InvalidRequest(f"line {reader.line_num} is not valid CSV: {error}") from error

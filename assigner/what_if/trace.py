@@ -1,4 +1,4 @@
-"""Exports recorded loads to a file that can be shared. Pure.
+"""Exports recorded loads to a file that can be shared, optionally without topic names and dates. Pure.
 
 The file has the columns that `hours_from_csv` reads. If anonymised, topics are numbered in random order and
 hours start in the first whole week of 1970; weekday, hour of the day and rates are unchanged.

@@ -1,4 +1,5 @@
-"""Ablation of the planner's search engines: what each contributes to moved load, task count and balance.
+"""Ablation of the planner's search engines: how each affects the moved load, the number of tasks and the
+balance.
 
 Each question is planned with all engines and, from the same placement, without each engine that this plan
 used; an engine that a plan does not use cannot change it. The next question of a sequence starts from the
@@ -88,7 +89,7 @@ ENGINES: Final[Mapping[str, Mapping[str, Callable[..., Any]]]] = {
 
 @contextmanager
 def replaced(substitutes: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Replace functions by their qualified names within the block."""
+    """Replace functions, given by their qualified names, within the block."""
     with ExitStack() as stack:
         for place, substitute in substitutes.items():
             stack.enter_context(patch(place, substitute))
@@ -96,7 +97,8 @@ def replaced(substitutes: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
 
 
 class Ablation:
-    """Planner that also plans without each search engine; use `plan` in place of `assigner.planner.plan`."""
+    """Planner that also plans without each of its search engines; use `plan` in place of
+    `assigner.planner.plan`."""
 
     def __init__(self) -> None:
         self.figures: dict[str, Figures] = defaultdict(lambda: defaultdict(float))
@@ -148,7 +150,8 @@ class Ablation:
 
 
 def _figures(answer: PlacementAnswer, capacity: TaskCapacity, seconds: float) -> Figures:
-    """Return the figures of a plan: moved load and load of the fullest task, in tasks, and counts."""
+    """Return the figures of a plan: its moved load and the load of its fullest task (both in tasks), and
+    counts."""
     usable = capacity.usable_bytes_per_second
     return {
         "plans": 1,
@@ -184,7 +187,8 @@ def cases(steps: int, days: int, ablation: Ablation) -> Iterator[Case]:
 
 
 def _landau(steps: int, ablation: Ablation, most: int | None = None) -> Iterator[Case]:
-    """`most`: maximum number of partitions of a task, with which kept sets do not apply."""
+    """Yield cases of the Landau benchmark. `most`: maximum number of partitions of a task, for which kept
+    sets do not apply."""
     for seed, headroom, delta in product((1, 2, 3), (0.1, 0.0), (5, 25, 15)):
         policy = Policy(mode=PlanMode.INCREMENTAL, scale_in_headroom=headroom, settling=1)
 
@@ -259,7 +263,7 @@ def _vectors(ablation: Ablation) -> Iterator[Case]:
 
 
 def main() -> None:
-    """Print the figures of each group of cases without each search engine.
+    """Print the figures of each group of cases, with all search engines and without each of them.
 
     Environment: STEPS (of each of the 18 sequences, 30), DAYS (of each of the 12 months, 28), and to run in
     parts: RESULTS (file of finished cases) and SECONDS (after which no case starts; 0 only prints).

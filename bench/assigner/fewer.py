@@ -1,4 +1,4 @@
-"""Moves of incremental plans compared with their lower bounds: fewest bytes, fewest moves.
+"""Moves of incremental plans compared with the lower bounds on moved bytes and on moves.
 
 Tasks are level at first. Then every load is multiplied by a lognormal factor, so that some tasks are above
 their usable capacity.
@@ -40,8 +40,8 @@ METHODS: Final = (
 
 
 class Score(NamedTuple):
-    """Result of a plan. `moves`, `bound`: partitions. `bytes_ratio`: moved bytes over their bound. `seconds`:
-    CPU time."""
+    """Result of one plan. `moves`, `bound`: partitions. `bytes_ratio`: moved bytes divided by their bound.
+    `seconds`: CPU time."""
 
     moves: int
     bound: int
@@ -80,7 +80,7 @@ def measure(loads: PartitionLoads, home: npt.NDArray[np.int32], slack: float, ce
 
 
 def row(scores: Sequence[Score]) -> str:
-    """Return sums of moves and bounds, the mean ratio of bytes, and CPU seconds."""
+    """Return the sums of moves and of bounds, the mean ratio of bytes, and the CPU seconds."""
     moves, bound = (sum(getattr(score, name) for score in scores) for name in ("moves", "bound"))
     ratio = float(np.mean([score.bytes_ratio for score in scores]))
     most = max(score.seconds for score in scores)
@@ -88,7 +88,8 @@ def row(scores: Sequence[Score]) -> str:
 
 
 def main() -> None:
-    """Print moves and bound (sums of the seeds), their ratio, bytes over their bound, the slowest plan."""
+    """Print moves and bounds (sums over the seeds), their ratio, the ratio of bytes to their bound, and the
+    slowest plan."""
     columns = " | ".join(f"{name}: moves, bound, x, bytes x, s" for name, _, _ in METHODS)
     print(f"partitions tasks  fill | {columns}")
     for (partitions, tasks), fill in product(SIZES, FILLS):

@@ -1,4 +1,5 @@
-"""Tasks that are added while the load doubles over several observations, with and without projected growth.
+"""Number of tasks added while the load doubles over several observations, with and without projecting its
+growth.
 
 The load needs 5 tasks, then doubles in equal steps, then stays. Projection adds the tasks for the load that
 the growth would reach some observations later.
@@ -33,7 +34,7 @@ _RATE: Final = 12
 
 
 class Outcome(NamedTuple):
-    """Result of a growing load. `additions`: plans that added tasks. `most`: tasks at the end. `missing`:
+    """Result for a growing load. `additions`: plans that added tasks. `most`: tasks at the end. `missing`:
     tasks below the need, summed over the observations."""
 
     additions: int
@@ -69,7 +70,7 @@ def _needed(level: float) -> int:
 
 
 def _projected(levels: Sequence[float], ahead: int) -> int:
-    """Return the tasks for the load after further growth, as in the last observations."""
+    """Return the tasks needed if the load continues to grow as in the last observations."""
     newest = levels[-_POLICY.settling :]
     return _needed(newest[-1] + ahead * max(0.0, newest[-1] - newest[0]) / (len(newest) - 1))
 

@@ -1,1 +1,1 @@
-"""Benchmarks of clusters of several brokers."""
+"""Benchmarks with clusters of several brokers."""

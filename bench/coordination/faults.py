@@ -1,4 +1,4 @@
-"""Delivery gaps of partitions when instances are killed, moved or restarted, and after server outages.
+"""Gaps in the delivery of partitions when instances are killed, moved or restarted, and after server outages.
 
 Environment: `STORE` (`zookeeper`, or `kafka`: three brokers), `RUNS` (10), `OUTAGE_SECONDS` (5,20,60) and
 `BENCH_CASES`. Each figure is the minimum, median and maximum of its runs. Cases: planned, killed,
@@ -100,7 +100,7 @@ def _planned(runs: int) -> None:
         _row("  of the other partitions during the move", moved[1], "as below")
         _row("  of the other partitions without a move", moved[2], "")
         _row(
-            "rolling restart of all instances: longest silence",
+            "rolling restart of all instances: longest gap of any partition",
             _several(runs, lambda _: (_rolling_restart(running),))[0],
             "< 2",
         )
@@ -110,10 +110,10 @@ def _planned(runs: int) -> None:
 def _killed(runs: int) -> None:
     with service(_NAMES, _STORE) as running:
         killed = _several(runs, lambda _: _leader_killed(running))
-        _row("leader killed: new plan in effect", killed[0], "< 8")
-        _row("  silence of partitions on other instances", killed[1], "")
+        _row("leader killed: time until a new plan is in effect", killed[0], "< 8")
+        _row("leader killed: longest gap of partitions on other instances", killed[1], "")
         _row(
-            "instance killed: silence of its partitions",
+            "instance killed: longest gap of its partitions",
             _several(runs, lambda _: (_instance_killed(running),))[0],
             "< 15",
         )
@@ -121,7 +121,8 @@ def _killed(runs: int) -> None:
 
 
 def _outages(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[list[float]]:
-    """Return, for each outage duration, the seconds from recovery until the last partition flows."""
+    """Return, for each length of outage, the seconds from the return of the server until all partitions are
+    copied."""
     lasts: list[list[float]] = []
     with service(_NAMES, _STORE) as running:
         for second in seconds:
@@ -129,21 +130,27 @@ def _outages(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[lis
             for _ in range(runs):
                 found.append(outage(running.flow, running.server(name), kind, second))
                 running.wait_until_spread()
-            label = f"{name} {kind} for {second:.0f} s: the last partition is copied after it returns"
+            label = f"{name} {kind} for {second:.0f} s: from its return until all partitions are copied"
             lasts.append([each.last for each in found])
             _row(label, lasts[-1], "<= 10")
-            _row("  the first partition", [each.first for each in found], "")
+            _row("  from its return until the first partition is copied", [each.first for each in found], "")
             if name == "store":
-                _row("  kept copying without it for", [each.flowed for each in found], "the lease")
+                _row(
+                    "  time for which all partitions were copied without the store",
+                    [each.flowed for each in found],
+                    "lease time",
+                )
         _end(running, "missing")
     return lasts
 
 
 def _print_outages(found: dict[str, list[list[float]]], runs: int, seconds: list[float]) -> None:
     """Print the rows of all outages side by side."""
-    print(f"\nseconds until the last partition is copied after the return of a server, {runs} runs of each")
+    print(f"\nseconds from the return of a server until all partitions are copied, {runs} runs of each")
     print(
-        f"  {'away for':22}" + "".join(f"{f'{second:.0f} s':>22}" for second in seconds) + f"{'required':>12}"
+        f"  {'outage and its length':22}"
+        + "".join(f"{f'{second:.0f} s':>22}" for second in seconds)
+        + f"{'required':>12}"
     )
     print(" " * 24 + f"{'min median    max':>22}" * len(seconds))
     for label, lasts in found.items():
@@ -165,7 +172,8 @@ def main() -> None:
         f"{len(_NAMES)} instances, {PARTITIONS} partitions, {RATE} records/s each, session timeout 6 s,"
         f" {_STORE}"
     )
-    print(f"  {'seconds':70} {'min':>8} {'median':>8} {'max':>8}   {'required':>12}")
+    heading = "seconds (gap: time in which a partition gets no record)"
+    print(f"  {heading:70} {'min':>8} {'median':>8} {'max':>8}   {'required':>12}")
     away = {f"{name}-{kind}": (name, kind) for name in _SERVERS for kind in Kind}
     found: dict[str, list[list[float]]] = {}
     for case in chosen("planned", "killed", *away):

@@ -1,4 +1,4 @@
-"""One service worker with 20,000 lanes: start, restarts and a leader change without losing leases.
+"""One worker with 20,000 lanes: its start, restarts, and a change of leader, without losing leases.
 
 20 topics of 1,000 partitions on two clusters of two brokers, and one instance with one worker process. After
 the start, the worker is killed; then the instance is restarted; then it is killed and started, so that it
@@ -31,7 +31,10 @@ _PATIENCE_SECONDS = 900
 _STEADY_SECONDS = 30
 _DEATHS = "headrace_worker_deaths_total"
 _COPYING = 'phase="copying"'
-_HEADING = f"  {'step':20}{'copy after s':>18}{'leases lost':>13}{'worker MiB':>12}{'peak':>7}{'control':>13}"
+_HEADING = (
+    f"  {'step':20}{'all copy after s':>18}{'leases lost':>13}"
+    f"{'worker MiB':>12}{'peak':>7}{'control MiB':>13}"
+)
 
 
 def main() -> None:
@@ -88,7 +91,7 @@ def _replace(instance: RunningInstance) -> None:
 
 
 class _Steps:
-    """Steps applied to the instance, timed until every lane copies again."""
+    """Runs steps on the instance, and measures the time until every lane copies again."""
 
     def __init__(self, instance: RunningInstance, pair: Pair, topics: list[str]) -> None:
         self._instance = instance

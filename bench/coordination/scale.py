@@ -1,4 +1,4 @@
-"""500 datastreams, 200,000 partitions, 2,000 tasks, 50 instances: time to publish a plan, CPU per event.
+"""500 datastreams, 200,000 partitions, 2,000 tasks, 50 instances: time to publish a plan, CPU of each change.
 
 The runs alternate between ZooKeeper and the store on Kafka, both real; `RUNS` (1) of each, `BENCH_CASES`
 chooses. Cluster metadata is simulated. The instances are simulated in a second process, so that they compete
@@ -98,7 +98,7 @@ class _TimedFleetPlanner(FleetPlanner):
 
 
 class _TimedPlans(PlanStore):
-    """Plan store that times its last publication."""
+    """Plan store that measures how long its last publication took."""
 
     wall_seconds = 0.0
 
@@ -111,7 +111,7 @@ class _TimedPlans(PlanStore):
 
 
 class _Fleet:
-    """Sessions that simulate the instances, in the second process."""
+    """Sessions in a second process that simulate the instances."""
 
     def __init__(self, new_session: NewSession) -> None:
         self._sessions = []
@@ -152,8 +152,7 @@ class _Fleet:
                 changed.wait(_PATIENCE_SECONDS)
 
     def serve(self, orders: Connection) -> None:
-        """Follow the commands from the pipe: an epoch to read, None to lose an instance, until the connection
-        is closed."""
+        """Follow commands from the pipe until it is closed: an epoch to read, or None to lose an instance."""
         orders.send(self.members)
         with suppress(EOFError):
             while True:
@@ -240,7 +239,7 @@ class _Rig:
 
     def first_plan(self) -> None:
         """Plan all partitions for the first time, up to the point where every instance has read its part."""
-        self.tick("all datastreams are new: the first plan")
+        self.tick("first plan, with all datastreams new")
         parts = {
             "snapshot -> plan": self.fleet_planner.wall_seconds,
             "written": self.plans.wall_seconds,
@@ -249,7 +248,7 @@ class _Rig:
         self.seconds["first plan written and read"] = sum(list(parts.values())[1:])
         for label, seconds in parts.items():
             print(f"    {label:42} {'':7} {seconds:7.2f}")
-        print(f"    {'together':42} {'':7} {sum(parts.values()):7.2f}   (required: < 5)")
+        print(f"    {'total':42} {'':7} {sum(parts.values()):7.2f}   (required: < 5)")
 
     def move_everything(self) -> None:
         """Move every task to the next instance, so that all documents are rewritten and reread."""
@@ -262,10 +261,10 @@ class _Rig:
         cpu, wall = time.process_time(), time.perf_counter()
         self.plans.publish(replace(stored.plan, epoch=Epoch(stored.plan.epoch + 1), tasks=moved), stored)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-        print(f"  {'every task moved: the plan is written':44} {cpu:7.2f} {wall:7.2f}")
+        print(f"  {'plan that moves every task: write it':44} {cpu:7.2f} {wall:7.2f}")
         read = self.read_by_all()
         self.seconds["moved plan written and read"] = wall + read
-        print(f"    {f'and read by all {INSTANCES}':42} {'':7} {read:7.2f}")
+        print(f"    {f'read it on all {INSTANCES} instances':42} {'':7} {read:7.2f}")
 
     def read_by_all(self) -> float:
         """Return the seconds until all instances have read the plan."""
@@ -280,7 +279,7 @@ class _Rig:
 
 
 def _run(store: StoreServers) -> Mapping[str, float]:
-    """Plan an empty service, then apply one event after the other; return the times to compare."""
+    """Plan an empty service, then apply one change after the other; return the times to compare."""
     with ExitStack() as exit_stack:
         exit_stack.callback(for_each, store.servers.values(), Server.kill)
         for_each(store.servers.values(), Server.start)
@@ -308,7 +307,7 @@ def _run(store: StoreServers) -> Mapping[str, float]:
 
 
 def _replica_bytes(address: str) -> int:
-    """Return the memory that a session takes, besides the code that it shares with the instance."""
+    """Return the memory of a session, without the code that it shares with the instance."""
     process = psutil.Process()
     session = kafka_session(address, _SESSION_SECONDS)
     before = process.memory_info().rss

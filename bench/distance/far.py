@@ -1,4 +1,5 @@
-"""A distant cluster: a process in the other network namespace, which fills topics without using the link.
+"""A distant cluster: a process in the other network namespace, which fills topics without using the network
+link.
 
 `python -m bench.distance.far OPTIONS` starts the cluster, prints its address and the process id of its
 broker, then fills a topic for every line of its input, until the input ends. All lines are JSON.

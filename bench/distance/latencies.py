@@ -1,4 +1,4 @@
-"""Latency of delivery over a distance: from the produce call to the record in a consumer."""
+"""Latency of delivery over a distance, from the produce call to a consumer's receipt of the record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def writing(ends: Namespaces, address: str, folder: Path) -> Iterator[None]:
 
 
 def measure_latency(ends: Namespaces, pair: Pair, engine: Engine | None, seconds: float) -> dict[str, float]:
-    """Return percentiles in milliseconds by name ("50", "99"), read at the destination.
+    """Return latency percentiles ("50", "99") in milliseconds, measured at the destination.
 
     Without an engine, a consumer at the far end reads the source.
     """

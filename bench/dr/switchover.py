@@ -85,7 +85,7 @@ def _is_copying(instance: RunningInstance) -> bool:
 
 @dataclass
 class Site:
-    """The two clusters by name, and the service between them."""
+    """The two clusters of a pair, and the service between them."""
 
     clusters: dict[str, KafkaCluster]
     instance: RunningInstance

@@ -99,7 +99,7 @@ def _watched(
 
 
 class PlanWatch:
-    """Recorder of each new plan of a fleet, including the one in force when the measured period starts."""
+    """Records each new plan of a fleet, and the one in force when the measured period starts."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet

@@ -1,4 +1,4 @@
-"""Imbalance, latency and task time of a fleet: pure arithmetic."""
+"""Computes imbalance, latency and task time of a fleet. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mean_deviation(windows: Iterable[Sequence[float]]) -> Deviation | None:
 
 
 def by_task(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) -> dict[int, list[float]]:
-    """Return the loads of the tasks by window.
+    """Return, for each window, the loads of the tasks.
 
     A task counts in the windows during which it was in every plan, even if it copied nothing.
     """
@@ -54,7 +54,7 @@ def by_task(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) 
 
 
 def by_host(recording: Recording, fleet: str, value: Callable[[HostLoad], float]) -> dict[int, list[float]]:
-    """Return the loads of all instances by window, each divided by the weight of the instance."""
+    """Return, for each window, the loads of all instances, each divided by the weight of the instance."""
     found: dict[int, list[float]] = defaultdict(list)
     for host in recording.hosts:
         if host.fleet == fleet:
@@ -124,7 +124,7 @@ def latency_counts(recording: Recording, fleet: str) -> list[int]:
 
 
 def latency_line(recording: Recording, fleet: str, percent: float) -> Mapping[int, float]:
-    """Return the latency percentile in ms by window, for windows in which records arrived."""
+    """Return, for each window in which records arrived, the latency percentile in ms."""
     own = {
         latency.second: percentile_ms(latency.counts, percent)
         for latency in recording.latencies

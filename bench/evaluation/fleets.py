@@ -83,7 +83,7 @@ class Fleet:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Placement weight of each instance by name."""
+        """Map each instance to its placement weight."""
         return {one.name: float(weight) for one, weight in zip(self.instances, WEIGHTS, strict=True)}
 
     def plan(self) -> dict[str, Any]:

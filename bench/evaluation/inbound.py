@@ -1,4 +1,5 @@
-"""Bytes that each instance receives from the source cluster, as its kernel counts them by socket (`ss`)."""
+"""Bytes that each instance receives from the source cluster, according to its kernel's socket statistics
+(`ss`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes, records and latency of both fleets from Pinot, by task, instance and window."""
+"""Reads bytes, records and latency of both fleets from Pinot: for each task, instance and window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS: Final = ("sum(bytes_copied)", "sum(records_copied)", *(f"sum({one})" f
 
 
 def recording(client: PinotClient, course: Course, seconds: int, fleets: Sequence[str]) -> Recording:
-    """Return the sums of whole windows; a partial window at the end of `seconds` is dropped."""
+    """Return the sums over whole windows; an incomplete window at the end of `seconds` is dropped."""
     sizes: dict[tuple[int, str, str, str], list[int]] = defaultdict(lambda: [0, 0])
     counts: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0] * LATENCY_BUCKETS)
     whole = seconds // WINDOW_SECONDS * WINDOW_SECONDS

@@ -1,4 +1,5 @@
-"""Plots of a run: load per task, deviation, latency, number of tasks, records by tasks of an instance."""
+"""Plots of a run: load of each task, deviation, latency, number of tasks, and records by the tasks of an
+instance."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def loads_figure(recording: Recording) -> Figure:
 
 
 def deviation_figure(recording: Recording) -> Figure:
-    """Plot the standard deviation over the mean of the tasks' bytes, by window."""
+    """Plot, for each window, the standard deviation over the mean of the tasks' bytes."""
     figure, axis = _one("deviation / mean of the tasks' bytes")
     for fleet in recording.fleets:
         windows = by_task(recording, fleet, attrgetter("bytes"))
@@ -79,7 +80,7 @@ def deviation_figure(recording: Recording) -> Figure:
 
 
 def latency_figure(recording: Recording) -> Figure:
-    """Plot p50 and p99 latency by window."""
+    """Plot the p50 and p99 latency of each window."""
     figure, axis = _one("latency, ms")
     for fleet in recording.fleets:
         for percent, style in ((50, ":"), (99, "-")):

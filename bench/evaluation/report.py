@@ -70,7 +70,7 @@ def _deviations(
 
 
 def _of_lines(recording: Recording) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield how well the number of tasks of an instance explains its records per second."""
+    """Yield rows that show how well the number of an instance's tasks explains its records per second."""
     for label, way in (("", mean_rate_by_tasks), (", windows", rate_by_tasks)):
         found = [line_through(way(recording, fleet)) for fleet in recording.fleets]
         yield (

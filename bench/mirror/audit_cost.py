@@ -24,7 +24,7 @@ _ROWS_PARTITIONS: Final = 4
 
 
 class _Case(NamedTuple):
-    """`pause`: seconds between two batches of a partition."""
+    """Traffic during the measurement. `pause`: seconds between two batches of a partition."""
 
     pause: float
     mode: AuditMode

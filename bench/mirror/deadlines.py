@@ -40,7 +40,7 @@ class Case:
 
 
 class Outcome(NamedTuple):
-    """Seconds from the start until records are lost and until the alarm, by topic."""
+    """For each topic, seconds from the start until records are lost, and until the alarm."""
 
     lost: dict[str, float]
     alarmed: dict[str, float]

@@ -47,7 +47,7 @@ _RUNS_OF_FORMERS = (*formers(), _OURS) * 4
 
 @dataclass(frozen=True)
 class Case:
-    """Topic, and the mirrors that copy it, in order."""
+    """Topic to copy, and the mirrors that copy it one after the other."""
 
     shape: Shape
     tls: bool = False

@@ -1,4 +1,4 @@
-"""CPU to receive responses and forward their batches: Headrace's event loop, asyncio, kafka-python.
+"""CPU time to receive responses and forward their batches: Headrace's event loop, asyncio, kafka-python.
 
 No Kafka is involved: a peer process answers Kafka-shaped frames from memory, so only the loop, the transport
 and the framing are measured. Each run is a separate process, and the three engines take turns. Our loop is

@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _run(part: range) -> tuple[dict[int, str], float]:
-    """Return the failures by seed, and the CPU seconds."""
+    """Return the failure of each seed that failed, and the CPU seconds."""
     set_threshold("off")
     gc.disable()  # a seed leaves little garbage, but collections would traverse half of its objects
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""Source files that a batch, the creation of a datastream, a sample and a breach pass through."""
+"""Lists the source files through which a batch, the creation of a datastream, a sample and a breach pass."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ _WITHIN_MS: Final = 2_000
 
 
 class _Servers:
-    """Fake REST and Pinot servers, whose responses are prepared between evaluations.
+    """Fake REST and Pinot servers. Their responses are prepared between the evaluations.
 
     `late`: number of datastreams with a record that waits too long. `lags`: response about partitions.
     """

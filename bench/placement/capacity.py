@@ -32,7 +32,8 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True)
 class Workload:
-    """Batch shape, and the batches per second it is learned from: far below the throughput of a core."""
+    """Shape of batches, and the rate (batches per second, far below the throughput of a core) at which their
+    cost is learned."""
 
     shape: Shape
     batches_per_second: int

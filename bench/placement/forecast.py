@@ -29,8 +29,8 @@ _TASKS: Final = 7
 
 
 class Week(NamedTuple):
-    """One load series. `seen`: NaN without a measurement. `came`: complete, including the week to
-    forecast."""
+    """One load series. `seen`: with NaN where a measurement is missing. `came`: complete, including the week
+    to forecast."""
 
     kind: str
     seen: Values

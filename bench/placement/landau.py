@@ -56,8 +56,8 @@ group's assignor.
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One sequence of loads, the headroom required before a task is removed, and the bytes allowed for fewer
-    moves."""
+    """One sequence of loads, the headroom that must remain before a task is removed, and the bytes that fewer
+    moves may cost."""
 
     start: str
     delta: int
@@ -69,7 +69,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Means over the steps. `moved`, `bound`: in consumers. `moves`, `moves_bound`: partitions.
+    """Means over all steps. `moved`, `bound`: in loads of a consumer. `moves`, `moves_bound`: partitions.
 
     `surplus`: share of the tasks of best fit decreasing. `overloaded`: tasks above capacity in all steps.
     `cpu`, `slowest`: seconds of a plan.

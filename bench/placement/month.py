@@ -63,7 +63,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Scale-in policy. `kept_hours`: `mirror.leader.scale_in_after_hours`.
+    """Policy for removing tasks. `kept_hours`: `mirror.leader.scale_in_after_hours`.
 
     The other fields are settings of `assigner.advice`.
     """
@@ -222,7 +222,7 @@ class Month:
         return f"its quiet hours are {window.text}" if window is not None and waits else ""
 
     def _needed(self) -> Ints:
-        """Return the tasks needed for the total load, by hour."""
+        """Return the number of tasks that the total load of each hour needs."""
         return np.asarray(np.ceil(self._totals / USABLE), np.int64)
 
     def _announced(self) -> tuple[int, int, float]:

@@ -185,7 +185,7 @@ class Ours:
 
 
 def strategies() -> dict[str, Strategy]:
-    """Return the strategies by name."""
+    """Return all strategies with their names."""
     calm = Policy(mode=PlanMode.INCREMENTAL, overload_band=0.1, settling=3, effort=0.2)
     eager = Policy(mode=PlanMode.INCREMENTAL, rebalance=True, tolerance=0.05, effort=0.2)
     return {

@@ -1,4 +1,5 @@
-"""Bytes of one partition in the job's state, and of one sample in each topic, by length of the topic name."""
+"""Size of a partition in the job's state, and of one sample in each topic, for several lengths of topic
+names."""
 
 from __future__ import annotations
 

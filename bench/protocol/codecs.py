@@ -1,4 +1,4 @@
-"""CPU time of lz4 and zstd through their own bindings and through cramjam, by batch size."""
+"""CPU time of lz4 and zstd for several batch sizes, through their own bindings and through cramjam."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def payload(records: int) -> bytes:
 
 
 def calls_for(data: bytes) -> Mapping[str, Callable[[], bytes]]:
-    """Return the calls to compare, by name. Both libraries must return the same data."""
+    """Return the calls to compare, with their names. Both libraries must return the same data."""
     as_lz4 = lz4.frame.compress(data, block_linked=False, store_size=False)
     as_zstd = _zstd.compress(data)
     calls: dict[str, Callable[[], bytes]] = {

@@ -76,7 +76,7 @@ def _alternating(
 
 
 def _measured(target: Target, seconds: float) -> Mapping[str, list[float]]:
-    """Return the response times in ms by path, over one persistent connection."""
+    """Return the response times of each path in ms, over one persistent connection."""
     found: dict[str, list[float]] = {path: [] for path in _PATHS}
     until = time.monotonic() + seconds
     with closing(HTTPConnection(target.host, target.port, timeout=60)) as client:

@@ -1,4 +1,5 @@
-"""Faults on real servers as seen by engineers on call: alerts, causes, recovery, seconds with late records.
+"""Faults on real servers from the view of the engineer on call: alerts, causes, recovery, seconds with late
+records.
 
 Two clusters, ZooKeeper, three instances with the monitor, and a webhook receiver; steady traffic for two
 datastreams and an idle third. One fault after the other; each must have at most one page, the right cause, no
@@ -60,7 +61,7 @@ def write(text: str, page: Path = PAGE) -> None:
 
 
 def observe(site: Site, fault: Fault) -> tuple[Seen, dict[str, Any]]:
-    """Wait for normal operation, break and repair something, and wait until all has recovered.
+    """Wait for normal operation, carry out a fault and its repair, and wait until all has recovered.
 
     Returns the observations, and details to store with them."""
     unrest = site.calm()

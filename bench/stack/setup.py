@@ -21,7 +21,7 @@ _STILL: Final = "…"
 
 @dataclass
 class _Run:
-    """Output lines of one set-up, each with the seconds until the next line."""
+    """Output lines of one set-up, each with the time until the next one in seconds."""
 
     parts: list[tuple[str, float]] = field(default_factory=list)
     seconds: float = 0.0

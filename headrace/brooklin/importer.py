@@ -35,7 +35,7 @@ _WHO: Final = "headrace import-brooklin"
 
 @dataclass(frozen=True)
 class TakeOver:
-    """Result of importing from Brooklin. `live`: hosts that run Brooklin. `applied`: whether datastreams were
+    """Result of an import from Brooklin. `live`: hosts that run Brooklin. `applied`: whether datastreams were
     created."""
 
     cluster: str
@@ -95,7 +95,7 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, options: Imp
 def _admitted(
     findings: tuple[ImportFinding, ...], here: ListTopics, admission: Admission, gate: RouteGate
 ) -> tuple[ImportFinding, ...]:
-    """Mark the datastreams that Headrace would reject as impossible.
+    """Change the verdict on datastreams that Headrace would reject to `impossible`.
 
     Rejected datastreams use forbidden clusters, would copy in a loop, or write to topics of another
     datastream.
@@ -128,7 +128,7 @@ def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
 
 
 def _applied(finding: ImportFinding, control: Control) -> ImportFinding:
-    """Create the datastream in Headrace. If the creation is rejected, the finding contains the reason."""
+    """Create the datastream in Headrace. If Headrace rejects it, add the reason to the finding."""
     if finding.verdict is not ImportVerdict.CREATE or finding.datastream is None:
         return finding
     try:

@@ -58,7 +58,7 @@ _WITHOUT_EFFECT: Final = {
 
 
 class ImportVerdict(StrEnum):
-    """Whether a datastream of Brooklin can be imported."""
+    """Decision on the import of a Brooklin datastream."""
 
     CREATE = "create"
     PRESENT = "present"
@@ -72,7 +72,7 @@ class ImportVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class ImportFinding:
-    """Decision on importing one datastream, with its reason.
+    """Decision on the import of one datastream, with its reason.
 
     Contains the verdict, the definition if it can be imported, and notes for the operator. `status`: initial
     status.
@@ -92,7 +92,7 @@ class ImportFinding:
 
 @dataclass(frozen=True)
 class ListTopics:
-    """Inputs of the decisions: existing definitions, settings and options of the import.
+    """Inputs of the decisions on an import: existing definitions, settings and options.
 
     `present`: definitions by name. `damaged`: problems of unreadable definitions, by name. `tls`: clusters
     with TLS. `connectors`: names of connectors that mirror Kafka. `transports`: names of transport providers
@@ -112,7 +112,7 @@ class ListTopics:
 
 
 def plan_import(cluster: BrooklinCluster, here: ListTopics) -> tuple[ImportFinding, ...]:
-    """Return the decision on each datastream of Brooklin, sorted by name."""
+    """Decide on the import of each Brooklin datastream, and return the findings sorted by name."""
     found = [
         ImportFinding(name, ImportVerdict.IMPOSSIBLE, (why,)) for name, why in cluster.unreadable.items()
     ]
@@ -202,7 +202,7 @@ def _source(datastream: BrooklinDatastream) -> str:
 
 
 def _destination(datastream: BrooklinDatastream) -> dict[str, Any]:
-    """Return the destination for the converted definition.
+    """Return the destination of a datastream as the converted definition contains it.
 
     If the address is missing, returns the brokers that Brooklin's transport provider recorded in the
     metadata.
@@ -265,7 +265,7 @@ def _route(datastream: Datastream) -> tuple[object, ...]:
 
 
 def _in_group(finding: ImportFinding, routes: dict[str, Datastream]) -> ImportFinding:
-    """Mark a datastream as impossible if its clusters or topic names differ from those of its group."""
+    """Change the verdict to `impossible` if clusters or topic names differ within the datastream's group."""
     datastream = finding.datastream
     if finding.verdict is not ImportVerdict.CREATE or datastream is None:
         return finding

@@ -1,4 +1,4 @@
-"""Detection of cluster aliases that map to the same name in environment variables."""
+"""Detects cluster aliases that map to the same name in environment variables."""
 
 from __future__ import annotations
 

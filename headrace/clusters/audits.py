@@ -1,4 +1,5 @@
-"""One-shot audits of datastreams: compares a datastream with its copy, with results by topic."""
+"""One-shot audits: compares the source and the destination of a datastream, with one result for each
+topic."""
 
 from __future__ import annotations
 
@@ -151,7 +152,7 @@ def audit_datastream(
 
 
 def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms: int) -> list[WindowSum]:
-    """Return the sums of all audit windows with rows since `since_ms` in the audit topic.
+    """Return the sums of all audit windows that the audit topic contains since `since_ms`.
 
     Raises InvalidRequest if no audit topic is configured; TopicMissing, Unreachable, NotAuthorized,
     AnswerTooLarge.
@@ -179,7 +180,7 @@ class AuditRunResult:
     problem: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result of the run as a JSON object."""
+        """Return the result of the comparison as a JSON object."""
         return {
             "complete_through_ms": self.through_ms,
             "topics": [
@@ -224,7 +225,7 @@ async def _pause(bench: EngineContext, seconds: float) -> None:
 
 
 def results_by_topic(verdicts: Sequence[PartitionVerdict], *, may_repeat: bool) -> list[AuditResult]:
-    """Add up the results of partitions by topic.
+    """Add up the results of each topic's partitions.
 
     `verdicts` must be sorted by topic. `may_repeat`: see `AuditResult`.
     """

@@ -1,4 +1,4 @@
-"""Reads the expiry of the certificates in the settings."""
+"""Reads the expiry dates of the certificates in the settings."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def certificates_of(settings: HeadraceSettings) -> Iterator[CertificateValidity]
 
 
 def _files(settings: HeadraceSettings) -> Iterator[tuple[str, str, bool]]:
-    """Yield the setting, the path, and whether the file contains CA certificates, for each certificate
-    file."""
+    """Yield (setting, path, whether it contains CA certificates) for each certificate file."""
     for alias, cluster in settings.clusters.items():
         if cluster.security.protocol.endswith("SSL"):
             place = f"clusters.{alias}.security"

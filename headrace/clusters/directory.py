@@ -57,7 +57,7 @@ class ClusterDirectory:
         return KafkaCluster(bootstrap_servers=cluster, advertised=self._allowed())
 
     def _allowed(self) -> list[str]:
-        """Return the listeners that brokers may advertise if the cluster is referenced by address.
+        """Return patterns of the listeners that brokers may advertise if a datastream contains their address.
 
         Listeners of clusters with an alias are excluded, because an alias has its own permissions.
         """
@@ -104,7 +104,7 @@ class ClusterDirectory:
         return ClusterRef(address)
 
     def admission(self, rules: DefinitionSettings, *, knows_callers: bool) -> Admission:
-        """Return the rules that definitions of datastreams must meet.
+        """Return the rules by which definitions of datastreams are checked.
 
         `knows_callers`: callers are authenticated, so permissions belong to principals.
         """

@@ -1,4 +1,4 @@
-"""Configured names of Headrace's internal topics."""
+"""Names of Headrace's internal topics in the settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headrace.settings import HeadraceSettings
 
 
 def own_topics(settings: HeadraceSettings) -> frozenset[str]:
-    """Return the names of the internal topics of Headrace.
+    """Return the names of all internal topics of Headrace.
 
     Topic patterns of datastreams do not match internal topics, and no topic is mirrored into an internal
     topic.

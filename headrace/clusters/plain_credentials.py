@@ -1,4 +1,4 @@
-"""Detects passwords and tokens that are sent over the network without TLS."""
+"""Detects credentials that are sent over the network without TLS."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ class ClusterQuestions:
     def stored_to_translate(
         self, source: ClusterRef, destination: ClusterRef, group: GroupName
     ) -> StoredLanes:
-        """Return the stored progress for translations of offsets between two clusters. Raises NothingStored.
+        """Return the stored progress from which offsets are translated between two clusters. Raises
+        NothingStored.
 
         If the source is unreachable, the start offsets of its logs are missing, and the source is not queried
         again for a while.
@@ -74,7 +75,7 @@ class ClusterQuestions:
         return self._answer(destination, lambda bench: stored_groups(bench, destination, keys))
 
     def pair_copy(self, cluster: ClusterRef, name: str) -> PairState | None:
-        """Return the copy of a cluster pair's state on one cluster, or None. Raises CorruptData,
+        """Return the copy of a cluster pair's state that is stored on a cluster, or None. Raises CorruptData,
         NewerFormat."""
         return self._answer(cluster, lambda bench: StateCopy(bench, cluster, name).read())
 

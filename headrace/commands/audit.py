@@ -1,4 +1,4 @@
-"""`headrace audit`: compare both ends of a datastream, and certify the result."""
+"""`headrace audit`: compare source and destination of a datastream, and certify the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Client of a service for commands, and options for the service, the output format and the reason."""
+"""Client for commands that call a service, and their common options: service, output format and reason."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class CallOptions(ServiceOptions):
     as_json: JsonOption = False
 
     def printed_json(self, document: object) -> bool:
-        """Print the document and return True if --json is given, else return False."""
+        """Print the document as JSON and return True if --json is given; otherwise only return False."""
         if self.as_json:
             print_json(document)
         return self.as_json
@@ -117,7 +117,7 @@ class CauseOptions(OptionGroup):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Reason and requester as fields of a request."""
+        """Request fields with the reason and the requester."""
         return {"reason": self.reason, "requested_by": self.requested_by}
 
     @property

@@ -1,4 +1,4 @@
-"""`headrace canary`: measure delivery with one record a second, as a check before a release."""
+"""`headrace canary`: measure the delivery of one record per second, as a check before a release."""
 
 from __future__ import annotations
 
@@ -165,7 +165,8 @@ def _delete(admin: KafkaAdmin, topic: str) -> None:
 
 
 def _planned(run: CopyRun) -> CopyPlan:
-    """Plan the copy of the canary topic when every broker reports it. Raises TopicMissing, Unreachable."""
+    """Plan the copy of the canary topic as soon as every broker reports the topic. Raises TopicMissing,
+    Unreachable."""
     from mirror.errors import TopicMissing
 
     until, never = time.monotonic() + _CREATION_SECONDS, threading.Event()

@@ -1,4 +1,4 @@
-"""`headrace copy`: copy topics without a running service, to their current end offsets or continuously."""
+"""`headrace copy`: copy topics without a running service, up to the current end offsets or continuously."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _transfer(
 
 
 def _require_room(report: Path) -> None:
-    """Check before copying that the report can be written. Raises InvalidRequest, OSError."""
+    """Check before the copy that the report file can be written. Raises InvalidRequest, OSError."""
     from mirror.errors import InvalidRequest
 
     if report.is_dir() or not report.parent.is_dir():

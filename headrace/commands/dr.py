@@ -1,4 +1,4 @@
-"""`headrace dr`: exchange the roles of a pair of clusters."""
+"""`headrace dr`: exchange the active and the passive role of the clusters in a pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace events` and `headrace incidents`: changes with reasons, and latency incidents of datastreams."""
+"""`headrace events`: changes with their reasons. `headrace incidents`: latency incidents of datastreams."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def incidents(
 
 
 def _gain_of(gain: Mapping[str, Any]) -> str:
-    """Format the predicted and the actual seconds of breach that the first rebalance saved."""
+    """Format the seconds of breach that the first rebalance saved, as predicted and as measured."""
     predicted, lasted, saved = (_seconds_of(gain[name]) for name in ("predicted", "lasted", "saved"))
     return (
         f"rebalance, in seconds of breach: {predicted} predicted, {saved} saved; it lasted another {lasted}"
@@ -140,8 +140,8 @@ def _seconds_of(value: float | None) -> str:
 
 
 def _late_of(incident: Mapping[str, Any]) -> list[str]:
-    """Format the late records of a closed incident for each objective. The result is empty for an open
-    incident, or if an older instance does not report late records."""
+    """Format the number of late records for each objective in a closed incident. Empty for an open incident,
+    or if an older instance does not report late records."""
     if "deliveries" not in incident or incident["closed_ms"] is None:
         return []
     if incident["deliveries"] is None:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Command-line options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def choice(kind: type[E], option: str, value: str) -> E:
-    """Parse the value of an option with fixed choices. Raises InvalidRequest."""
+    """Parse an option that accepts one of several values. Raises InvalidRequest."""
     from mirror.errors import InvalidRequest
 
     try:

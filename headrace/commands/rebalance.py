@@ -1,4 +1,4 @@
-"""`headrace rebalance`."""
+"""`headrace rebalance`: place the partitions of a datastream by load."""
 
 from __future__ import annotations
 

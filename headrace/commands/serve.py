@@ -1,4 +1,4 @@
-"""`headrace serve`."""
+"""`headrace serve`: run an instance of the service."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def serve(
 
 
 def _report_gaps(settings: HeadraceSettings, health: Health) -> None:
-    """Report security gaps and a missing planner in the health of the instance."""
+    """Report missing protections and a missing planner in the health of the instance."""
     from headrace.placement.planners import report_planner
 
     settings.api.report_exposure(health)
@@ -128,8 +128,8 @@ def _background_threads(
     built: BuiltInstance,
     registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return functions that start and stop the background threads of an instance. They run audits and, on the
-    leader, sizing advice, consumer groups, use of topics, and its own monitor."""
+    """Return functions that start and stop the background threads of an instance. The threads run audits and,
+    on the leader, sizing advice, consumer groups, use of topics, and its own monitor."""
     from api.metrics.collector import AdviceCollector, AuditCollector, GroupCollector
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))

@@ -1,4 +1,4 @@
-"""`headrace topics`: evidence about unused topics, and their retirement step by step."""
+"""`headrace topics`: show evidence about unused topics, and retire them step by step."""
 
 from __future__ import annotations
 

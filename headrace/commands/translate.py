@@ -101,7 +101,7 @@ def translate(
 
 
 def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
-    """Print how old the positions of the last synchronisation are."""
+    """Print the age of the positions that the last synchronisation stored."""
     from headrace.console.terminal import note
     from mirror.wording import duration_text
 
@@ -118,8 +118,8 @@ def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> lis
 
 
 def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
-    """Report untranslatable positions, and partitions in which the group will read records again. Exits with
-    1 if a position cannot be translated, or if the group reads no mirrored topic."""
+    """Report positions that cannot be translated, and partitions in which the group will read records again.
+    Exits with 1 if a position cannot be translated, or if the group reads no mirrored topic."""
     from headrace.console.terminal import complain, note
     from headrace.errors import EXIT_FAILED
     from mirror.jobs.translate_job import NOT_MIRRORED

@@ -1,4 +1,4 @@
-"""`headrace usage`: bytes, records, CPU time and transfer cost by owner, datastream, topic and day."""
+"""`headrace usage`: bytes, records, CPU time and transfer cost of each owner, datastream, topic and day."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class RestClient:
         )
 
     def _context(self, url: str) -> ssl.SSLContext | bool:
-        """Return the TLS context, or False for plain HTTP. Certificates are loaded only if needed."""
+        """Return the TLS context, or False for plain HTTP. Certificates are only loaded for HTTPS."""
         if not url.startswith("https://"):
             return False
         return _context_of(self._settings) if self._settings else tls_context()
@@ -213,7 +213,7 @@ class RestClient:
         return self._json(response), str(response.headers.get("ETag", "*"))
 
     def patch(self, path: str, changes: object, version: str, **parameters: Any) -> Any:
-        """Apply a merge patch to a resource with this version, and return the JSON of the response.
+        """Apply a merge patch to a resource if it has this version, and return the JSON of the response.
 
         Raises Unreachable, InvalidRequest, StaleVersion, HeadraceError.
         """
@@ -221,13 +221,13 @@ class RestClient:
         return self._ask("PATCH", path, json=changes, headers=headers, params=parameters)
 
     def put(self, path: str, document: object, version: str, **parameters: Any) -> Any:
-        """Replace a resource with this version, and return the JSON of the response. Raises the errors of
-        `patch`."""
+        """Replace a resource if it has this version, and return the JSON of the response. Raises the errors
+        of `patch`."""
         headers = {"If-Match": version}
         return self._ask("PUT", path, json=document, headers=headers, params=parameters)
 
     def delete(self, path: str, version: str = "*", **parameters: Any) -> Any:
-        """Delete a resource with this version (default: any), and return the JSON of the response.
+        """Delete a resource if it has this version (default: any), and return the JSON of the response.
 
         Raises Unreachable, NotFound, StaleVersion, HeadraceError.
         """
@@ -325,7 +325,7 @@ class RestClient:
 
 
 def _error_of(response: httpx.Response) -> HeadraceError:
-    """Return the error that the service raised. The error class is the `kind` in the problem document."""
+    """Return the error that the service reported. The `kind` in the problem document determines its class."""
     try:
         body = response.json()
         message, advice = body["detail"], body.get("advice", "")
@@ -341,7 +341,7 @@ def _error_of(response: httpx.Response) -> HeadraceError:
 
 
 def unless_it_may_pass(ask: Callable[[], _T]) -> Callable[[], _T | None]:
-    """Wrap a call so that it returns None on a retriable error, instead of raising it."""
+    """Wrap a call so that it returns None, instead of raising, for an error that a retry may resolve."""
 
     def attempt() -> _T | None:
         try:

@@ -1,4 +1,4 @@
-"""YAML and JSON documents that commands read and print.
+"""Reads and prints YAML and JSON documents for commands.
 
 YAML is read with the core schema of YAML 1.2: `no`, `on`, `12:30` and dates are strings. A duplicate key is
 an error, and `<<` is an ordinary key.

@@ -10,7 +10,7 @@ import json
 
 
 def visible(text: str) -> str:
-    """Return the text on one line, with invisible characters escaped.
+    """Return a text as one line, in which invisible characters are escaped.
 
     Invisible characters are control and format characters, lone surrogates, line breaks, and whitespace other
     than the plain space.
@@ -26,7 +26,7 @@ def visible_lines(text: str) -> str:
 
 
 def json_text(value: object, indent: int | None = 2) -> str:
-    """Return JSON with invisible characters written as JSON escapes."""
+    """Serialize a value as JSON in which invisible characters are written as JSON escapes."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
     if text.replace("\n", "").isprintable():
         return text

@@ -1,4 +1,4 @@
-"""Live events of the service (Server-Sent Events), with reconnection."""
+"""Follows live events of the service (Server-Sent Events), and reconnects."""
 
 from __future__ import annotations
 

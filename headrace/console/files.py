@@ -1,4 +1,4 @@
-"""Text files that commands read, and files that they write."""
+"""Reads and writes text files for commands."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def _is_written_as_it_is(path: Path) -> bool:
-    """Return whether a file must be written in place, not replaced. True for a device, a pipe, or a file in a
-    read-only folder."""
+    """Return whether a file must be overwritten in place: a device, a pipe, or a file in a read-only
+    folder."""
     if any(path.absolute().is_relative_to(folder) for folder in _OF_THE_SYSTEM):
         return True
     return path.exists() and not (path.is_file() and os.access(path.resolve().parent, os.W_OK))

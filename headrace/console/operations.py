@@ -1,4 +1,4 @@
-"""Waiting for the end of an operation, for `--wait`."""
+"""Waits for the end of an operation, for `--wait`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILED: Final = "failed"
 def wait_for_end(
     client: RestClient, location: str, timeout_seconds: float, *, sleep: Callable[[float], None] | None = None
 ) -> Mapping[str, Any]:
-    """Wait for the end of an operation, and return it. Progress is reported on stderr.
+    """Poll an operation until it has ended, report its progress on stderr, and return it.
 
     Raises TimedOut with the operation, which continues.
     """

@@ -1,4 +1,4 @@
-"""Commands, and groups of their options.
+"""Commands whose options are declared in groups.
 
 A command takes a group of options as one parameter, whose type is a subclass of `OptionGroup`. `flattened`
 replaces this parameter by the options of the group; `CommandGroup` does so for all of its commands.
@@ -22,14 +22,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class OptionGroup:
-    """Base class of groups of command-line options.
+    """Base class for a group of command-line options that several commands share.
 
     Groups are frozen dataclasses. Each field has the type and the default of an option.
     """
 
 
 def flattened(command: Command) -> Command:
-    """Return a command with the options of its option groups as separate options."""
+    """Return a command with the options in its option groups as separate options, as typer requires."""
     hints = get_type_hints(command, include_extras=True)
     kinds: dict[str, Any] = {
         name: kind for name, kind in hints.items() if inspect.isclass(kind) and issubclass(kind, OptionGroup)
@@ -64,7 +64,7 @@ def _parameters_of(kind: Any, parameter: inspect.Parameter) -> Iterator[inspect.
 
 
 class PlainCommand(TyperCommand):
-    """A command that words errors in the values of its options like Headrace's other errors."""
+    """A command whose errors about option values are worded like Headrace's other errors."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises typer.BadParameter, without the phrases of pydantic."""
@@ -81,7 +81,7 @@ class PlainCommand(TyperCommand):
 
 
 class CommandGroup(typer.Typer):
-    """A group of commands that may take groups of options."""
+    """A group of commands whose functions may have option groups as parameters."""
 
     def command(self, *names: Any, **settings: Any) -> Callable[[Command], Command]:
         """Return a decorator that adds a command. Parameters as in `typer.Typer`."""

@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 def pause(seconds: float) -> None:
-    """Wait for `seconds`. A signal handler that raises interrupts the wait."""
+    """Wait for `seconds`. A signal handler that raises ends the wait."""
     threading.Event().wait(seconds)
 
 

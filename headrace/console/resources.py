@@ -1,4 +1,4 @@
-"""REST paths of resources, conditions that commands wait for, and states of instances."""
+"""REST paths of resources, conditions that commands wait for, and texts about instances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ELSEWHERE: Final = frozenset({"", ".", ".."})
 
 
 class WaitCondition(StrEnum):
-    """Condition of a datastream that a command waits for."""
+    """Condition of a datastream for which a command can wait."""
 
     READY = "ready"
     RUNNING = "running"
@@ -34,7 +34,7 @@ class WaitCondition(StrEnum):
 
 
 def path_of(name: str) -> str:
-    """Return the REST path of a datastream. A damaged datastream may have any name. Raises InvalidRequest."""
+    """Return the REST path of a datastream. If it is damaged, it may have any name. Raises InvalidRequest."""
     return _below(DATASTREAMS, name, "datastream name", "list names with headrace datastream list")
 
 
@@ -50,7 +50,7 @@ def path_of_lost(name: str) -> str:
 
 
 def path_of_group(prefix: str) -> str:
-    """Return the REST path of a group of datastreams that share tasks. Raises InvalidRequest."""
+    """Return the REST path of the group of datastreams that share tasks. Raises InvalidRequest."""
     return _below(GROUPS, prefix, "task prefix", "show task prefixes with headrace datastream get")
 
 
@@ -60,8 +60,8 @@ def path_of_plan(identity: str) -> str:
 
 
 def _below(folder: str, name: str, what: str, advice: str) -> str:
-    """Return the REST path of a resource. Raises InvalidRequest for a name that resolves to another
-    resource."""
+    """Return the REST path of an item in a collection. Raises InvalidRequest for a name that would lead
+    elsewhere."""
     if name in _ELSEWHERE:
         raise InvalidRequest(f"invalid {what} {name!r}", advice=advice)
     return f"{folder}/{quote(name, safe='', errors='surrogatepass')}"
@@ -77,7 +77,7 @@ def instance_state(instance: Mapping[str, Any]) -> str:
 
 
 def instance_troubles(instance: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each unhealthy component of an instance, or why it did not respond."""
+    """Yield a sentence for each unhealthy part of an instance, or about its failure to respond."""
     if instance["health"] is None:
         yield instance["reason"] or instance["state"]
         return
@@ -92,7 +92,7 @@ def age_text(milliseconds: float | None) -> str:
 
 
 class ClusterSkew(NamedTuple):
-    """Largest clock skew that any instance has measured for the brokers of a cluster."""
+    """Largest clock skew that any instance has measured for a cluster's brokers."""
 
     skew: ClockSkew
     instance: str

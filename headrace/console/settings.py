@@ -1,4 +1,4 @@
-"""Settings of commands that call a service."""
+"""Settings of commands that call a service; validated, unlike `CallerSettings`."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ class Terminal:
 
     @cached_property
     def _is_terminal(self) -> bool:
-        """True if the stream is a terminal according to Rich. Rich is only imported if the output may be a
-        terminal."""
+        """True if the stream is a terminal according to Rich, which is imported only if the stream may be
+        one."""
         may_be = self._stream.isatty() or any(map(os.environ.get, _MAKE_A_TERMINAL))
         return may_be and self._console.is_terminal
 
@@ -148,7 +148,7 @@ def _cell(value: object) -> Lines:
 
 
 class StatusLine:
-    """Progress line on stderr that is overwritten.
+    """Line on stderr that shows progress, and is overwritten by the next one.
 
     On a terminal, one line is rewritten in place. In a pipe or a file, a new line is printed every few
     seconds. `since`: start of the work in seconds (any clock). The first line appears one interval later.
@@ -161,14 +161,15 @@ class StatusLine:
         self._is_shown = False
 
     def is_due(self, now: float) -> bool:
-        """Return whether a progress line is due. The next one is due one interval later."""
+        """Return whether it is time for the next progress line. If so, the following one is due after an
+        interval."""
         if now < self._next:
             return False
         self._next = now + self._seconds
         return True
 
     def show(self, parts: Sequence[str]) -> None:
-        """Show these parts as the progress line.
+        """Print the progress line, composed of these parts.
 
         Pass the most important parts first. Parts that do not fit on the terminal are omitted.
         """
@@ -184,7 +185,7 @@ class StatusLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the progress line even if the work fails, so that the error starts on a new line."""
+        """End the progress line, also after a failure, so that the error starts on a new line."""
         self.end()
 
     def end(self) -> None:
@@ -194,7 +195,7 @@ class StatusLine:
 
 
 def fitting(parts: Sequence[str], room: int) -> str:
-    """Join as many of the first texts as fit into `room` cells.
+    """Join the first texts, as many as fit into a line of `room` cells.
 
     If the first part does not fit, it is truncated.
     """
@@ -218,7 +219,7 @@ def error_console() -> Terminal:
 
 
 def complain(message: str) -> None:
-    """Print an error on stderr. Continuation lines of the message are indented."""
+    """Print an error on stderr. Further lines of the message are indented."""
     first, *further = message.split(_CONTINUED)
     out = error_console()
     for line in (f"headrace: {first}", *(f"  {sentence}" for sentence in further)):

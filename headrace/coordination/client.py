@@ -1,4 +1,4 @@
-"""Clients of the coordination store in the settings."""
+"""Creates clients of the coordination store in the settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PART: Final = "coordination store"
 
 
 class CoordinationClient(NodeStore, Protocol):
-    """Session with the coordination store, with the contact times that a lease requires."""
+    """Session with the coordination store that also reports when the store last responded, for leases."""
 
     def start(self) -> None:
         """Connect to the coordination store."""
@@ -58,7 +58,7 @@ class CoordinationClient(NodeStore, Protocol):
         ...
 
     def is_answering(self) -> bool:
-        """Return whether the coordination store will probably respond soon."""
+        """Return whether the coordination store is likely to respond soon."""
         ...
 
 
@@ -99,7 +99,8 @@ def service_name(settings: HeadraceSettings) -> str:
 
 
 def store_sentence(settings: HeadraceSettings) -> str:
-    """Describe where the service stores its state, and the consequences."""
+    """Describe where the service stores its state and, for the embedded store, that it cannot have other
+    instances."""
     name = store_name(settings)
     is_alone = settings.store is StoreKind.EMBEDDED
     return f"{name}; this instance runs alone, without ZooKeeper" if is_alone else name

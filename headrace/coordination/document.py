@@ -1,4 +1,4 @@
-"""The state of a service as a JSON document with a checksum, for moving it between stores. Pure."""
+"""JSON document with the state of a service and a checksum, for moving the state between stores. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ADVICE: Final = "repeat headrace state export"
 
 @dataclass(frozen=True)
 class ExportedState:
-    """Nodes of a coordination store by path, without the nodes of live instances.
+    """State of a service: the data at each path of its coordination store.
 
     `next_numbers`: next sequential number by path of the parent. `store`: description of the exported store.
     """

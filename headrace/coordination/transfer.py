@@ -107,14 +107,15 @@ def _paths(nodes: NodeStore, path: str) -> Iterator[str]:
 
 
 def _next_number(nodes: NodeStore, folder: str) -> int:
-    """Return the number of the next sequential node, by creating and deleting one."""
+    """Return the number of the next sequential node. Finds out by creating and deleting one."""
     made = nodes.create(f"{folder}/{_COUNTER}", sequential=True)
     nodes.delete(made)
     return int(made.rpartition("-")[2]) + 1
 
 
 def _advance(nodes: NodeStore, folder: str, steps: int) -> None:
-    """Increase the number of a parent's next sequential node by creating and deleting children."""
+    """Increase the number of a parent's next sequential node by `steps`, by creating and deleting
+    children."""
     while steps > 0:
         paths = [f"{folder}/{_COUNTER}{number}" for number in range(min(steps, _AT_ONCE))]
         nodes.create_all([(path, b"") for path in paths])

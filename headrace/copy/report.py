@@ -1,4 +1,4 @@
-"""Output of `headrace copy`: progress lines, and the report as a table or JSON."""
+"""Prints the progress of `headrace copy`, and its report as a table or JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_ROWS: Final = 40
 
 
 class ProgressLine:
-    """Shows the progress of a copy on one line, and prints each reason of a pause once."""
+    """Prints the progress of a copy on one line that is overwritten, and each reason of a pause once."""
 
     def __init__(self) -> None:
         self._line = StatusLine()
@@ -56,7 +56,8 @@ class ProgressLine:
         self._line.show(parts)
 
     def _slowed(self, throttled: Mapping[str, float]) -> list[str]:
-        """Return a text for each cluster whose quota has throttled the copy since the last progress line."""
+        """Return a text for each cluster whose quotas have throttled the copy since the last progress
+        line."""
         before, self._throttled = self._throttled, dict(throttled)
         return [
             f"throttled by the broker quota of {name}"
@@ -70,7 +71,7 @@ class ProgressLine:
 
 
 def lag_text(progress: CopyProgress) -> str:
-    """Return the lag of a copy as text: the number of records, or that it is unknown."""
+    """Format the lag of a copy: a number of records, or that it is unknown."""
     if not progress.unknown:
         return f"lag {progress.lag:,}"
     if progress.unknown >= progress.remaining:
@@ -79,7 +80,7 @@ def lag_text(progress: CopyProgress) -> str:
 
 
 def print_plan(plan: CopyPlan) -> None:
-    """Print the changes of destination topics, and differences of topic settings from the source."""
+    """Print the changes to destination topics, and settings in which they differ from the source."""
     for names, word in ((plan.changes.created, "created"), (plan.changes.grown, "grown")):
         if names:
             note(f"{counted(len(names), 'topic')} {word} at the destination: {_some(names)}")
@@ -205,7 +206,7 @@ def _title(document: dict[str, Any]) -> str:
 
 
 def slowed(document: Mapping[str, Any]) -> str:
-    """Return a suffix for the table title that names the clusters whose quotas throttled the copy."""
+    """Return the end of a table title that names the clusters whose quotas throttled the copy."""
     return "".join(
         f", throttled by the broker quota of {name} for {duration_text(seconds)}"
         for name, seconds in document["throttled_seconds"].items()

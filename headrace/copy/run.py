@@ -58,7 +58,7 @@ _FENCED: Final = str(
 
 @dataclass
 class CopyProgress:
-    """Progress of a copy, summed over the workers.
+    """Progress of a copy, as sums over its workers.
 
     `lag`: lag in records. `unknown`: number of partitions with an unknown lag. `paused`: reason for each
     paused partition. `reasons`: every cause of a pause so far (see `common_text`), with the first affected
@@ -80,7 +80,7 @@ class CopyProgress:
 
 @dataclass
 class CopyOutcome:
-    """Result of a copy: a report for each lane, and the CPU time and memory of the workers that finished.
+    """Result of a copy: a report for each lane, and the CPU time and memory of workers.
 
     `restarts`: number of restarts of workers. Lanes resume from their checkpoints after a restart.
     """
@@ -93,7 +93,7 @@ class CopyOutcome:
 
 
 class _Share:
-    """Lanes that one worker copies.
+    """One worker's part of a copy: its lanes, and the sums that it has reported.
 
     `left`: unfinished lanes. `latest`: sums of the current process. `before`: sums of earlier processes of
     this worker, which crashed.
@@ -105,7 +105,7 @@ class _Share:
         self.latest = self.before = CopySums(0, 0, 0, 0)
 
     def note_death(self) -> None:
-        """Add what a dead process of the worker had copied to `before`."""
+        """Add the sums of a dead worker process to the sums of earlier processes (`before`)."""
         throttled = tuple(ThrottledTime(*pair) for pair in self.throttled.items())
         self.before = CopySums(self.records, self.bytes, 0, 0, throttled)
         self.latest = CopySums(0, 0, 0, 0)
@@ -122,7 +122,7 @@ class _Share:
 
     @property
     def throttled(self) -> dict[ClusterRef, float]:
-        """Seconds for which brokers have throttled the processes of the worker, by cluster."""
+        """Seconds for which the brokers of each cluster have throttled the worker's processes."""
         found: dict[ClusterRef, float] = {}
         for cluster, seconds in (*self.before.throttled, *self.latest.throttled):
             found[cluster] = found.get(cluster, 0.0) + seconds
@@ -167,8 +167,8 @@ class CopyRun:
         return self._with_bench(lambda bench: plan_copy(bench, self._job), *sides)
 
     def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
-        """Plan again the topics that could not be planned before. Returns None if no topic can be copied yet,
-        or if the copy was stopped."""
+        """Plan the topics again that could not be copied at the first attempt. Returns None if still none can
+        be copied, or if the copy was stopped."""
         if self._is_stopping or not plan.failures:
             return None
         try:
@@ -183,7 +183,7 @@ class CopyRun:
         self._with_bench(lambda bench: forget_progress(bench, self._job, specs))
 
     def run(self, specs: Sequence[LaneSpec]) -> Generator[CopyProgress]:
-        """Start the workers, and yield the progress a few times per second until they have ended.
+        """Start the workers, and yield their progress a few times per second until they have ended.
 
         Closing the generator early kills the workers. `outcome` accumulates over several calls.
         """
@@ -221,7 +221,8 @@ class CopyRun:
     def _with_bench(
         self, make: Callable[[EngineContext], Coroutine[Any, Any, T]], *required: ClusterRef
     ) -> T:
-        """Run a coroutine with new connections. `required`: clusters that must respond first."""
+        """Open connections, run a coroutine with them, and close them. `required`: clusters that must respond
+        first."""
         bench = EngineContext(
             lambda reference: access_from(self._clusters[reference]),
             self._setup.options,
@@ -250,7 +251,7 @@ class CopyRun:
             self._pool.send(worker, StartLanes(NO_EPOCH, specs))
 
     def _take_next(self) -> None:
-        """Process one message of a worker, if a message arrives within one tick."""
+        """Process the next message of a worker, or return if none arrives within one tick."""
         try:
             item = self._inbox.get(timeout=_TICK_SECONDS)
         except queue.Empty:

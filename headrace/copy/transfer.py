@@ -1,4 +1,4 @@
-"""Copies from or to a connector, such as files, within this process."""
+"""Copies from or to a connector, such as files, without worker processes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class TransferRun:
 
 
 def _refuse_rival_workers(job: CopyJob, workers: int) -> None:
-    """Reject options that only copies between two clusters support. Raises InvalidRequest."""
+    """Raise InvalidRequest for options that are supported only for copies between two clusters."""
     policy = job.policy
     refused: Mapping[str, bool] = {
         "--path passthrough": policy.path is CopyPath.PASSTHROUGH,
@@ -174,8 +174,7 @@ def _progress(lanes: list[TransferLane], throttled: Mapping[str, float]) -> Copy
 def _document(
     job: CopyJob, lanes: list[TransferLane], throttled: Mapping[str, float], seconds: float
 ) -> dict[str, Any]:
-    """Return the report of a copy with a connector. It has the same keys as that of a copy between
-    clusters."""
+    """Return the report of a copy from or to a connector, with the same keys as between clusters."""
     return {
         "state": job.state,
         "source": job.source,

@@ -29,7 +29,7 @@ class CopyReports:
         self._next = 0.0
 
     def due(self, now: float) -> Sequence[Message]:
-        """Return reports of stopped lanes immediately, and sums twice per second."""
+        """Return the reports of lanes that have stopped and, twice per second, the sums of the worker."""
         final = self._final()
         if now < self._next:
             return final
@@ -42,11 +42,11 @@ class CopyReports:
         return (*final, CopySums(records, size, sums.lag, sums.fenced, throttled, sums.unknown))
 
     def closing(self) -> Sequence[Message]:
-        """Return no reports: closing ends all lanes, and `closed` reports their ends."""
+        """Return no reports, because `closed` reports all lanes after they have ended."""
         return ()
 
     def closed(self) -> Sequence[Message]:
-        """Return reports of all lanes, including lanes that the deadline has interrupted."""
+        """Return the reports of all lanes, including lanes that did not stop before the deadline."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         done = WorkerDone(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
         return (*self._final(), *_documents(self._engine.reports()), done)

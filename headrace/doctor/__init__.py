@@ -1,4 +1,4 @@
-"""Diagnosis of an installation: `headrace doctor`.
+"""Diagnoses an installation: `headrace doctor`.
 
 `examination.py` collects facts about all configured clusters, servers and files. The other modules evaluate
 these facts without I/O: clusters in `clusters.py`, topics and their copies in `topics.py`, ZooKeeper servers

@@ -1,4 +1,4 @@
-"""Checks the clocks of clusters, from measurements by the instances."""
+"""Checks the clocks of clusters with the skew that instances have measured."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headrace.doctor.diagnosis import DoctorFinding, Subject
 
 
 def examined_clocks(instances: Sequence[Mapping[str, Any]]) -> Iterator[DoctorFinding]:
-    """Evaluate the clock skew of each cluster: the largest skew that any instance has measured. `instances`:
-    response of `GET /v1/instances`. Clusters without a measurement, such as clusters to which no instance
-    writes, are skipped."""
+    """Report for each cluster the largest clock skew that any instance has measured. `instances`: response of
+    `GET /v1/instances`. Clusters without a measurement, such as clusters to which no instance writes, are
+    skipped."""
     for cluster, skew in worst_skews(instances).items():
         subject = Subject(f"cluster {cluster}")
         if skew.is_tolerable:

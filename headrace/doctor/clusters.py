@@ -34,7 +34,7 @@ def examined_cluster(
 
 
 def same_clusters(identities: Mapping[str, str]) -> Iterator[DoctorFinding]:
-    """Report aliases that refer to the same cluster. `identities`: cluster id by alias."""
+    """Report aliases that refer to the same cluster. `identities`: maps each alias to a cluster id."""
     by_identity: dict[str, list[str]] = {}
     for alias, identity in identities.items():
         by_identity.setdefault(identity, []).append(alias)

@@ -1,4 +1,4 @@
-"""A finding of `headrace doctor`."""
+"""Findings of `headrace doctor`."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ class DoctorFinding:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Subject of findings, such as a cluster. Each method returns a finding with the grade of its name."""
+    """Object that findings are about, such as a cluster. Its methods create findings: `warning` creates a
+    warning."""
 
     name: str
 
     def finding(self, grade: Grade, sentence: str, advice: str = "") -> DoctorFinding:
-        """Return a finding about the subject."""
+        """Create a finding about the subject."""
         return DoctorFinding(self.name, grade, sentence, advice)
 
     ok = partialmethod(finding, Grade.OK)
@@ -52,5 +53,5 @@ class Subject:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return the first few names, and the number of further names."""
+    """Join the first few names, and add the number of further names."""
     return first_few(names)

@@ -1,4 +1,4 @@
-"""Checks the ZooKeeper servers: reachability, versions and disk usage."""
+"""Checks the ZooKeeper servers: whether they respond, their versions and disk usage."""
 
 from __future__ import annotations
 
@@ -91,6 +91,6 @@ def _together(reached: Sequence[ServerFacts]) -> Iterator[DoctorFinding]:
 
 
 def _numbers(release: str) -> tuple[int, ...]:
-    """Parse the leading numeric parts of a version such as `3.10.1`."""
+    """Return the leading numbers of a version such as `3.10.1`."""
     parts = takewhile(lambda part: part.isascii() and part.isdigit(), release.split("."))
     return tuple(int(part) for part in parts)

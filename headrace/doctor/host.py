@@ -26,7 +26,7 @@ Each worker has a few connections to every broker, and REST has one per caller.
 
 
 class HostFacts(NamedTuple):
-    """Facts about this machine that a process of Headrace observes."""
+    """Facts about this machine, from the point of view of a Headrace process."""
 
     is_compiled: bool
     open_files: int
@@ -85,7 +85,7 @@ def _planner_gap(settings: HeadraceSettings) -> str:
 
 
 def _refusal(settings: HeadraceSettings) -> ConfigError | None:
-    """Return the error with which `headrace serve` would reject the settings, or None."""
+    """Return the error with which `headrace serve` would reject the settings; None if it would start."""
     try:
         settings.api.check_exposure()
     except ConfigError as error:

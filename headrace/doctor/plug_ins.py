@@ -1,4 +1,4 @@
-"""Checks plug-ins. Any instance may become leader, so it must have the plug-ins of all datastreams."""
+"""Checks that all instances have the same plug-ins, because any instance may become leader."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def examined_plug_ins(
 def _missing(
     installed: Mapping[str, Sequence[str] | None], chosen: Collection[str]
 ) -> Mapping[str, Sequence[str]]:
-    """Return the instances that lack each plug-in."""
+    """Map each plug-in to the instances that lack it."""
     has = {instance: set(found) for instance, found in installed.items() if found is not None}
     lacking = {
         name: [instance for instance, found in has.items() if name not in found]

@@ -22,14 +22,14 @@ _NO_LIMIT: Final = 2**63 - 1
 
 
 class TopicPair(NamedTuple):
-    """A topic and its copy, which is None if it does not exist yet."""
+    """A source topic and its copy; `copy` is None if it does not exist yet."""
 
     source: TopicFacts
     copy: TopicFacts | None
 
 
 def is_there(facts: TopicFacts | None) -> bool:
-    """Return whether the topic exists and is visible to Headrace's principal."""
+    """Return whether a topic exists and Headrace's principal may see it."""
     return facts is not None and facts.error not in MISSING
 
 

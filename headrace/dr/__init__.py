@@ -1,4 +1,5 @@
-"""Switch-over between the two clusters of a pair: requests to clusters and the service. Read `acts.py` first.
+"""Switch-over between the two clusters of a pair: sends requests to clusters and the service. Read `acts.py`
+first.
 
 The import rules of `headrace.copy` apply.
 """

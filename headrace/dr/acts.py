@@ -1,4 +1,4 @@
-"""Performs the steps of a switch-over with requests to clusters and the service."""
+"""Performs the steps of a switch-over on the clusters and the service."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class SwitchoverActs:
     # Intents
 
     def intend(self, state: PairState, operation: Switchover) -> Switchover:
-        """Return the operation with the parameters that `perform` needs for its current step."""
+        """Complete the operation with the parameters of its current step, to be stored before `perform`
+        runs."""
         match operation.step:
             case Step.LAG_OK:
                 return self._with_definitions(state, operation)
@@ -78,7 +79,7 @@ class SwitchoverActs:
         return operation.with_(definitions=found)
 
     def _with_fence(self, operation: Switchover) -> Switchover:
-        """Add the ACLs that deny writes at the origin to those of earlier runs."""
+        """Add the ACLs to the operation that will deny writes at the origin, except existing ACLs."""
         principals = self.settings.principals
         if not principals:
             return operation
@@ -161,7 +162,7 @@ class SwitchoverActs:
         return operation
 
     async def _refuse_writes(self, operation: Switchover, ends: Ends) -> None:
-        """Raise Refused if clients wrote to the origin after the check that they had stopped."""
+        """Raise Refused if clients have written to the origin since the check that they had stopped."""
         stray = await stray_batch(self._cluster(operation.origin), offsets_of(operation.ends), ends)
         if stray is not None:
             raise Refused(
@@ -245,7 +246,7 @@ class SwitchoverActs:
     # Failover
 
     def loss(self, operation: Switchover) -> Loss:
-        """Return the loss that a failover would cause now. Raises Unreachable."""
+        """Return the records that a failover now would lose. Raises Unreachable."""
         reported: dict[TopicPartition, int | None] = {}
         for name in operation.definitions:
             for partition in self.datastreams.lag(name)["partitions"]:
@@ -259,7 +260,7 @@ class SwitchoverActs:
         return await measured_loss(target, reported, lanes, source_ends, await log_ends(target, places))
 
     def _accept(self, _state: PairState, operation: Switchover) -> Switchover:
-        """Raise Refused if the loss of a failover exceeds the limit."""
+        """Raise Refused if the loss of a failover exceeds the limit that the operator has accepted."""
         loss = operation.loss or Loss()
         if excess := operation.limit.excess(loss):
             raise Refused(
@@ -268,7 +269,7 @@ class SwitchoverActs:
         return operation
 
     def _with_fork(self, operation: Switchover) -> Switchover:
-        """Add the fork to the operation: the offsets at which the two clusters diverge.
+        """Add the fork to the operation: the offsets at which the clusters began to differ.
 
         The loss is measured again, because it may have changed before the datastreams stopped.
         """
@@ -295,16 +296,17 @@ class SwitchoverActs:
     # Tail and failback
 
     def tail(self, fork: Fork) -> TailReader:
-        """Return a reader of the tail: the records that the lost cluster had and the other does not."""
+        """Return a reader for the records that were not copied before their cluster was lost."""
         jobs = [audit_job(definition) for definition in fork.definitions.values()]
         return TailReader(self.bench, fork, all(job.committed for job in jobs))
 
     def ends_at(self, cluster: str, definitions: Definitions) -> Ends:
-        """Return the end offsets of the topics that the datastreams select. Raises Unreachable."""
+        """Return the end offsets on a cluster of all topics that the datastreams select. Raises
+        Unreachable."""
         return self.bench.run(self._ends(definitions, cluster))
 
     def _with_settled_fork(self, operation: Switchover) -> Switchover:
-        """Add the exact fork to the operation, after comparing the clusters.
+        """Replace the fork by its exact offsets, found by comparing the clusters.
 
         For a decision about the tail, also adds its offsets and its number of records.
         """
@@ -330,7 +332,7 @@ class SwitchoverActs:
         return operation
 
     def _require_decision(self, _state: PairState, operation: Switchover) -> Switchover:
-        """Raise Refused if records of the tail are neither replayed nor skipped."""
+        """Raise Refused unless every uncopied record of the lost cluster was replayed or skipped."""
         found = self.bench.run(self.tail(fork_in(operation)).list(offsets_of(operation.ends)))
         if found:
             named = first_few([f"{stray.topic}-{stray.partition} ({stray.records})" for stray in found])
@@ -363,7 +365,7 @@ class SwitchoverActs:
         return await log_ends(self._cluster(cluster), await self._places(definitions, cluster))
 
     async def _lanes(self, operation: Switchover) -> dict[TopicPartition, LaneProgress]:
-        """Return the stored progress of the pair's datastreams by partition. Raises Unreachable."""
+        """Map each partition of the pair's datastreams to its stored progress. Raises Unreachable."""
         found: dict[TopicPartition, LaneProgress] = {}
         for definition in operation.definitions.values():
             job = audit_job(definition)
@@ -380,7 +382,7 @@ def fork_in(operation: Switchover) -> Fork:
 
 
 def plan_of(state: PairState, operation: Switchover, settings: PairSettings) -> list[dict[str, Any]]:
-    """Return the current and the following steps of an operation, each with a description."""
+    """Return the current step and the following steps of an operation, each with a description."""
     names, origin = ", ".join(state.datastreams.values()), operation.origin
     is_failover = operation.kind is Kind.FAILOVER
     texts = {

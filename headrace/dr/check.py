@@ -39,7 +39,7 @@ _COMPARED: Final = (
 
 
 class CheckItem(NamedTuple):
-    """Result of one check. `grade`: ok, warn or fail."""
+    """Result of one check before a switch-over. `grade`: ok, warn or fail."""
 
     item: str
     grade: str
@@ -52,7 +52,7 @@ def check_pair(session: PairSession) -> list[CheckItem]:
 
 
 class PairCheck:
-    """Checks before a switch-over from the active cluster to the other cluster."""
+    """Checks to make before a switch-over from the active to the other cluster."""
 
     def __init__(self, session: PairSession) -> None:
         self._session = session
@@ -71,7 +71,7 @@ class PairCheck:
         )
 
     def run(self) -> list[CheckItem]:
-        """Return the results of all checks. A check that raises an error counts as failed."""
+        """Run all checks and return their results. A check that raises an error counts as failed."""
         checks: dict[str, Callable[[], Iterator[CheckItem]]] = {
             "operation": self._operation,
             "datastreams": self._datastreams,
@@ -133,7 +133,7 @@ class PairCheck:
             yield CheckItem("topics", WARN, f"only on {self._plan.target}: {named}")
 
     def _counts(self, cluster: str) -> dict[str, int]:
-        """Return the partition count of each topic of the pair on a cluster. Cached after the first call."""
+        """Map each topic of the pair on a cluster to its partition count. Cached after the first call."""
         if cluster not in self._known:
             self._known[cluster] = self._session.bench.run(
                 self._session.acts.topics(self._plan.definitions, cluster)
@@ -206,7 +206,7 @@ class PairCheck:
 
 
 def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str]) -> Iterator[CheckItem]:
-    """Return warnings about clusters whose clocks differ from those of the instances.
+    """Return warnings about clusters whose clocks differ from the clocks of the instances.
 
     Ages of records, and the loss in seconds, are then wrong. `instances`: response of `GET /v1/instances`.
     """
@@ -219,7 +219,7 @@ def clock_items(instances: Iterable[Mapping[str, Any]], clusters: Iterable[str])
 async def group_items(
     target: Cluster, name: str, at_origin: ListedGroup, at_target: ListedGroup
 ) -> Sequence[CheckItem]:
-    """Return why a consumer group would not move to the target, and a warning for a share group.
+    """Explain why a consumer group would not move to the target, and warn about a share group.
 
     A share group may receive records again. `at_origin`, `at_target`: description of the group on both
     clusters. Raises NotAuthorized, Unreachable.

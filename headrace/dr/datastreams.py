@@ -1,4 +1,4 @@
-"""Reads and changes the datastreams of a cluster pair over REST."""
+"""Reads and changes the datastreams of a cluster pair through the REST interface."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PairDatastreams:
         self._cause = dict(cause)
 
     def definitions(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the definitions of the pair's datastreams by name. Raises NotFound."""
+        """Map each of the pair's datastreams to its definition. Raises NotFound."""
         return {name: self._client.get(path_of(name)) for name in names}
 
     def lag(self, name: str) -> Mapping[str, Any]:
@@ -43,8 +43,7 @@ class PairDatastreams:
         return found
 
     def audits(self, name: str) -> list[AuditedTopic]:
-        """Return the state of a datastream's continuous audit by topic. The result is empty if the audit is
-        off."""
+        """Map each topic of a datastream to the state of its continuous audit; empty if the audit is off."""
         found = self._client.get("/v1/audits", datastream=name)
         return [
             AuditedTopic(
@@ -73,14 +72,14 @@ class PairDatastreams:
             raise TimedOut(f"datastream {name} is {found['lag_ms'] / 1000:.1f} s behind")
 
     def stop(self, names: Collection[str]) -> None:
-        """Stop datastreams. Raises TimedOut until all have stopped."""
+        """Stop datastreams. Raises TimedOut if one has not stopped yet."""
         for name in names:
             if self._client.get(path_of(name))["status"] not in ("STOPPED", "STOPPING"):
                 self._client.begin("POST", f"{path_of(name)}/stop", self._cause)
         self._require_all(names, WaitCondition.STOPPED)
 
     def resume(self, name: str) -> None:
-        """Resume a stopped datastream. Raises TimedOut while the datastream is still stopping."""
+        """Resume a stopped datastream. Raises TimedOut if it has not stopped yet."""
         status = self._client.get(path_of(name))["status"]
         if status == "STOPPING":
             raise TimedOut(f"datastream {name} is stopping")
@@ -88,7 +87,7 @@ class PairDatastreams:
             self._client.post(f"{path_of(name)}/resume", self._cause)
 
     def create(self, bodies: Iterable[Mapping[str, Any]]) -> None:
-        """Create the datastreams that do not exist. Raises TimedOut until all are running."""
+        """Create the datastreams that do not exist. Raises TimedOut if one is not running yet."""
         names = []
         for body in bodies:
             names.append(str(body["name"]))
@@ -100,7 +99,7 @@ class PairDatastreams:
         self._require_all(names, WaitCondition.RUNNING)
 
     def delete(self, names: Collection[str]) -> None:
-        """Delete the datastreams that exist. Raises TimedOut until all are deleted."""
+        """Delete the datastreams that exist. Raises TimedOut if one is not deleted yet."""
         for name in names:
             with contextlib.suppress(NotFound):
                 if self._client.get(path_of(name))["status"] != "DELETING":
@@ -131,7 +130,7 @@ def body_of(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def opposite(definition: Mapping[str, Any], name: str, starts: PartitionOffsets) -> dict[str, Any]:
-    """Return the request body that creates a datastream in the opposite direction.
+    """Return the request body that creates a datastream from the destination to the source of this one.
 
     `starts`: start offsets.
 

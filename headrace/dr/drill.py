@@ -86,7 +86,7 @@ class DrillResult:
 
 
 class Drill:
-    """A drill of a pair: a switch-over and its reversal.
+    """A drill of a cluster pair: a switch-over and its reversal, on a separate topic.
 
     `seconds`: duration of the writes on each cluster. `deadline_seconds`: timeout of each switch-over and of
     each retried request.
@@ -106,7 +106,7 @@ class Drill:
         self._store = drill_store(session)
 
     def planned(self) -> tuple[PairState, PairSettings]:
-        """Return the state and the settings of the next drill, without storing them.
+        """Return the state and the settings that the next drill would have, without storing them.
 
         Raises IllegalTransition if a switch-over of the pair is in progress.
         """
@@ -173,7 +173,7 @@ class Drill:
             self._switch(session, home)
 
     def _switch(self, session: PairSession, target: str) -> bool:
-        """Run a switch-over of the drill, record its problems, and return whether it was completed."""
+        """Run one switch-over of the drill, record its problems, and return whether it was completed."""
         past = session.run(session.planned(target), self._deadline_seconds).history[-1]
         self._result.legs.append(past)
         if past.failure:
@@ -233,7 +233,7 @@ class Drill:
         self._store.save(state.with_(datastreams={}, previous={}, fences=()), everywhere=True)
 
     def _settings_of(self, state: PairState) -> PairSettings:
-        """Return the settings of the pair, restricted to the datastream and the group of a drill."""
+        """Return the settings of the pair, restricted to the drill's datastream and group."""
         update = {"datastreams": list(state.datastreams), "groups": re.escape(self._group)}
         return self._real.settings.model_copy(update=update)
 
@@ -265,7 +265,7 @@ class Drill:
         return KafkaAdmin(self._directory.resolve(ClusterRef(cluster)))
 
     def _patiently(self, act: Callable[[], _T]) -> _T:
-        """Call `act`, and retry after retriable errors until the deadline."""
+        """Call `act`, and repeat it until the deadline if it raises a retriable error."""
         until = time.monotonic() + self._deadline_seconds
         while True:
             try:
@@ -280,4 +280,4 @@ class Drill:
 
 
 def _show_nothing(_: CanaryFigures) -> None:
-    """Ignore the intermediate figures of a run."""
+    """Ignore the figures that a run reports while it continues."""

@@ -121,8 +121,7 @@ class GroupMove:
         return done
 
     async def move_stored(self, selection: str) -> tuple[list[MovedGroup], list[str]]:
-        """Commit positions without the origin, using positions that are stored at the target. Raises
-        Unreachable.
+        """Commit positions that the target has stored, without access to the origin. Raises Unreachable.
 
         Returns the groups with committed positions, and notes for the operator.
         """
@@ -166,7 +165,7 @@ class GroupMove:
         return _moved(job.group, count, found.kind, has_members=True), remarks
 
     def _is_unknown(self, move: PositionMove) -> bool:
-        """Return whether a position cannot be translated because its offset map is lost.
+        """Return whether a position lacks a translation because its offset map was on a lost cluster.
 
         Positions from before the last switch-over need the offset map of the opposite copy, which is stored
         on the lost origin.
@@ -174,7 +173,8 @@ class GroupMove:
         return move.is_left_behind or (bool(self.previous) and move.precision == Precision.BEFORE)
 
     async def _former(self, configured: str) -> StoredLanes | None:
-        """Return the stored lanes of the previous datastream to the origin, or None."""
+        """Return the stored lanes of the datastream that copied to the origin before; None if there was
+        none."""
         name = self.previous.get(configured)
         if name is None:
             return None
@@ -186,7 +186,7 @@ class GroupMove:
     def _checked(
         self, move: PositionMove, stored: StoredLanes, former: StoredLanes | None, job: TranslateJob
     ) -> PositionMove:
-        """Return the translated position of a group. Raises Refused if no copied records include it.
+        """Return the translation of a group's position. Raises Refused if it precedes all copied records.
 
         A position before the first record of the current copy is translated with the previous copy.
         """
@@ -206,7 +206,7 @@ class GroupMove:
 
 
 async def share_hindrance(target: Cluster, name: str, group: ListedGroup) -> str:
-    """Return why a share group cannot move to the target, or an empty string. Raises NotAuthorized,
+    """Explain why a share group cannot move to the target; empty if it can. Raises NotAuthorized,
     Unreachable."""
     if group.kind != SHARE:
         return ""
@@ -228,5 +228,5 @@ def _redelivery(group: MovedGroup) -> list[str]:
 
 
 def redelivery_note(name: str) -> str:
-    """Return a note for the operator about records that a moved share group gets again."""
+    """Return a note for the operator: which records a share group gets again after it has moved."""
     return f"share group {name} may receive records after its start offset again"

@@ -1,4 +1,4 @@
-"""Measures the loss of a failover in records and in seconds."""
+"""Measures how many records and seconds a failover would lose."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def measured_loss(
 
 
 async def _last_time_ms(target: Cluster, place: TopicPartition, end: int) -> int | None:
-    """Return the maximum timestamp of the last batch before an offset, or None if there is none."""
+    """Return the maximum timestamp of the last batch before offset `end`; None if there is no such batch."""
     if end <= 0:
         return None
     try:

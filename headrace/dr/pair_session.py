@@ -1,4 +1,4 @@
-"""Connections and operations of one pair, for commands."""
+"""Connections and operations of one cluster pair, for commands."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PairSession:
         return with_settings(self.store.read(), self.settings)
 
     def planned(self, target: str, kind: Kind = Kind.SWITCHOVER, **fields: Any) -> PairState:
-        """Return the state of the pair with a new operation, without storing it.
+        """Return the state that the pair would have with a new operation, without storing it.
 
         `target`: empty for the active cluster. Raises InvalidRequest if it is not a cluster of the pair;
         IllegalTransition.
@@ -85,7 +85,7 @@ class PairSession:
 
     @property
     def operator(self) -> str:
-        """User who runs this command, and the host, as text."""
+        """Name of the user who runs this command, and of the host."""
         return f"{getpass.getuser()}@{socket.gethostname()}"
 
     def run(self, planned: PairState, seconds: float) -> PairState:
@@ -93,7 +93,8 @@ class PairSession:
         return self._driver(seconds).run(planned)
 
     def planned_failover(self, target: str, max_loss: str, accepted: str) -> PairState:
-        """Return the state of the pair with a failover and its measured loss, without storing it.
+        """Return the state that the pair would have with a failover and its measured loss, without storing
+        it.
 
         `max_loss`: limit of the loss, in records or as a duration. `accepted`: `Loss.figure` that the
         operator accepts, or empty. Raises InvalidRequest if it is not the measured loss, and the errors of
@@ -125,7 +126,7 @@ class PairSession:
         return self.run(self.planned(target), max(until - time.monotonic(), 0.0))
 
     def tail(self, state: PairState, selection: str) -> tuple[Fork, dict[TopicPartition, int]]:
-        """Return the exact fork, and the end offsets of the selected topics on the lost cluster.
+        """Return the exact fork, and the end offsets on the lost cluster of the selected topics.
 
         The fork is determined by a comparison of both clusters. Raises IllegalTransition if the pair has no
         fork; InvalidRequest, Unreachable.
@@ -138,7 +139,7 @@ class PairSession:
         return self.bench.run(self.acts.tail(fork).settle()), chosen
 
     def export_tail(self, folder: Path, selection: str) -> TailDecision:
-        """Write the undecided records of the tail to files, and record the export in the state.
+        """Write the undecided records of the lost cluster to files, and record the export in the state.
 
         Resumes an interrupted export to the same folder. Raises IllegalTransition, InvalidRequest,
         ConfigError, Unreachable.
@@ -169,7 +170,7 @@ class PairSession:
         return decision
 
     def abort(self, reason: str) -> PairState:
-        """Undo the operation of the pair that is in progress.
+        """Undo the operation in progress.
 
         Raises IllegalTransition without an operation, or after the point of no return.
         """

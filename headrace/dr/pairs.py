@@ -1,4 +1,4 @@
-"""Reads the state of all configured pairs for the REST API."""
+"""Reads the states of all configured cluster pairs for the REST interface."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PairReader:
         return PairView(name, pair, with_settings(state, pair), problem)
 
     def _copy(self, name: str, pair: PairSettings) -> tuple[PairState | None, str]:
-        """Return the newest copy of a pair's state, and a message about unreadable copies.
+        """Return the newest copy of a pair's state on its clusters, and a message about unreadable copies.
 
         The result is cached if both copies could be read.
         """

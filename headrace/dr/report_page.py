@@ -55,7 +55,7 @@ def page_of(report: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[Any] | None) -> str:
-    """Return mappings as an HTML table, and texts as an HTML list."""
+    """Return a list of mappings as an HTML table, or a list of texts as an HTML list."""
     if not rows:
         return "<p>none</p>" if rows is not None else "<p>only kept for the last operation</p>"
     if not isinstance(rows[0], Mapping):

@@ -1,4 +1,4 @@
-"""Stores the state of a cluster pair in the coordination store, and copies of it on both clusters."""
+"""Stores the state of a cluster pair in the coordination store, and copies of the state on both clusters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FOLDER: Final = "dr"
 
 @contextmanager
 def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> Iterator[NodeStore]:
-    """Connect a command to the coordination store that contains the states of pairs.
+    """Connect a command to the coordination store with the states of the pairs.
 
     An instance keeps an embedded store open. If the service has an embedded store, the states of pairs are in
     a second one, which one command at a time can open.
@@ -61,7 +61,7 @@ def store_of(settings: HeadraceSettings, command: str, *, reads_only: bool) -> I
 
 
 def exported_with_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedState:
-    """Return the exported state of a service, including the states of its cluster pairs.
+    """Add the states of the cluster pairs to the exported state of a service.
 
     The pairs may have a separate store. Raises StoreInUse while another command changes them.
     """
@@ -74,7 +74,7 @@ def exported_with_pairs(settings: HeadraceSettings, state: ExportedState) -> Exp
 
 
 def import_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedState:
-    """Write the states of cluster pairs if they have a separate store. Return the rest of the exported state.
+    """Write the states of cluster pairs if they have a separate store. Return the remaining state to import.
 
     Raises StoreInUse; IllegalTransition if that store has another state of a pair.
     """
@@ -95,7 +95,7 @@ def import_pairs(settings: HeadraceSettings, state: ExportedState) -> ExportedSt
 
 
 def fresh_state(name: str, settings: PairSettings) -> PairState:
-    """Return the initial state of a cluster pair."""
+    """Return the state of a cluster pair before its first operation."""
     return PairState(
         name=name,
         active=settings.primary,
@@ -104,7 +104,7 @@ def fresh_state(name: str, settings: PairSettings) -> PairState:
 
 
 def with_settings(state: PairState, settings: PairSettings) -> PairState:
-    """Return the state of a pair with the datastreams of the current settings.
+    """Replace the datastreams in the state of a pair by the datastreams in the current settings.
 
     If an operation is in progress, or if the pair has failed over, the state is returned unchanged.
     """
@@ -168,8 +168,8 @@ class PairStateStore:
             ) from error
 
     def read(self) -> PairState:
-        """Return the newest state of the pair, from the store and the clusters. Raises Unreachable,
-        CorruptData, NewerFormat."""
+        """Return the newest state of the pair from the store and the copies. Raises Unreachable, CorruptData,
+        NewerFormat."""
         found = [self._fresh]
         stored = self._stored()
         if stored is not None:

@@ -1,4 +1,4 @@
-"""State of a cluster pair, and the records that would be lost if the active cluster failed now."""
+"""Reads the state of a cluster pair, and the records that would be lost if the active cluster failed now."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Lag = Sequence[Mapping[str, Any]] | HeadraceError
 
 
 def word_of(state: PairState, settings: PairSettings) -> str:
-    """Return the state of a pair: steady, failing-over, failed-over or failing-back."""
+    """Return the state of a pair in one word: steady, failing-over, failed-over or failing-back."""
     operation = state.operation
     if state.fork is not None:
         return "failing-back" if operation is not None and operation.kind is Kind.FAILBACK else "failed-over"
@@ -35,7 +35,7 @@ def word_of(state: PairState, settings: PairSettings) -> str:
 
 
 def sums_by_topic(partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lag of each topic in records and seconds, largest first.
+    """Sum up the lag of each topic in records and seconds, and sort by lag, largest first.
 
     `unknown`: number of partitions with an unknown lag, which are not included.
     """
@@ -53,7 +53,7 @@ def sums_by_topic(partitions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 async def bytes_behind(cluster: Cluster, rows: Iterable[Mapping[str, Any]]) -> int | None:
-    """Estimate the lag of one topic in stored bytes, or return None if it is unknown.
+    """Estimate the lag of one topic in stored bytes; return None if it is unknown.
 
     The estimate uses the mean size of the first uncopied records in the partition with the largest lag.
     `rows`: partitions as returned by `GET /v1/datastreams/{name}/lag`. Raises Unreachable.
@@ -74,7 +74,7 @@ async def bytes_behind(cluster: Cluster, rows: Iterable[Mapping[str, Any]]) -> i
 
 
 def _fork_document(fork: Fork | None) -> dict[str, Any] | None:
-    """Return a fork as a JSON document without its offsets."""
+    """Return a fork as a JSON document, without the offsets in it."""
     if fork is None:
         return None
     return {
@@ -160,8 +160,8 @@ def _lag_problems(topics: Iterable[Mapping[str, Any]], settings: PairSettings) -
 
 
 def _plan(state: PairState, settings: PairSettings, kind: Kind = Kind.SWITCHOVER) -> list[dict[str, Any]]:
-    """Return the remaining steps of the operation in progress. If no operation is in progress, return the
-    steps of an operation to the other cluster, or of the failback after a failover."""
+    """Return the remaining steps of the operation in progress. Without one, return the steps of a switch to
+    the other cluster or, after a failover, of the failback."""
     if state.operation is None:
         kind = kind if state.fork is None else Kind.FAILBACK
         target = settings.other(state.active) if state.fork is None else state.active
@@ -170,7 +170,7 @@ def _plan(state: PairState, settings: PairSettings, kind: Kind = Kind.SWITCHOVER
 
 
 async def _sizes(cluster: Cluster, rows: Sequence[Mapping[str, Any]]) -> dict[str, int | None]:
-    """Return the estimated lag in bytes by topic. Raises Unreachable."""
+    """Map each topic to its estimated lag in bytes. Raises Unreachable."""
     topics = {str(row["topic"]) for row in rows}
     return {
         topic: await bytes_behind(cluster, [row for row in rows if row["topic"] == topic]) for topic in topics

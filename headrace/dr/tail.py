@@ -1,4 +1,4 @@
-"""Reads the tail of a lost cluster: its records that were not copied."""
+"""Reads the tail of a lost cluster: the records that were not copied before it was lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STUCK_SECONDS: Final = 20.0
 
 
 class TailRange(NamedTuple):
-    """Offsets [start, end) of a partition that are neither replayed nor skipped.
+    """Offsets [start, end) of a partition whose records the operator has neither replayed nor skipped.
 
     `expired`: number of undecided offsets before `start` that retention has deleted.
     """
@@ -73,7 +73,7 @@ class TailReader:
         return self.bench.cluster(ClusterRef(self.fork.cluster))
 
     async def ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, TailRange]:
-        """Return the partitions with undecided offsets. Raises Unreachable."""
+        """Return the offsets of each partition that has undecided records. Raises Unreachable."""
         firsts = await self._cluster.offsets(dict.fromkeys(ends, EARLIEST))
         found = {}
         for place, end in sorted(ends.items()):
@@ -105,8 +105,7 @@ class TailReader:
         return found
 
     async def settle(self) -> Fork:
-        """Return the exact fork, after comparing records copied after the last checkpoint with the lost
-        cluster.
+        """Find the exact fork by comparing records after the last checkpoint with the lost cluster.
 
         If the log of the target is now shorter than recorded, only its remaining records are compared. Raises
         Unreachable, CorruptData.
@@ -151,7 +150,7 @@ async def _records(
 async def matched(
     source: AsyncGenerator[Record, None], copies: Sequence[Record], start: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return the source offset and the target offset after the last copied record of a partition.
+    """Return the source and the target offset that follow the last copied record of a partition.
 
     `copies`: target records after the last checkpoint, in order. Records of other producers match no source
     record, and are ignored. `start`: source and target offset to return if there is no copy.
@@ -176,7 +175,8 @@ def _equal(record: Record, other: Record) -> bool:
 
 
 class _TailSource:
-    """Record source that returns the records of the tail. Implements `connector.RecordSource`."""
+    """Record source that reads only the undecided records of the lost cluster. Implements
+    `connector.RecordSource`."""
 
     def __init__(self, source: KafkaSource, ranges: Mapping[TopicPartition, TailRange]) -> None:
         self._source = source
@@ -206,7 +206,7 @@ def _replay_name(fork: Fork, generation: int) -> GroupName:
 
 
 def replay_sink(reader: TailReader, active: str) -> KafkaSink:
-    """Return the sink that replays records of the tail on the active cluster.
+    """Return the record sink that writes replayed records to the active cluster.
 
     Each transaction of the sink also stores the position of the replay. The name of the position is unique to
     this tail, and changes with every decision about the tail.
@@ -229,7 +229,8 @@ async def forget_replays(reader: TailReader, active: str) -> None:
 
 
 def marked(cluster: str) -> Transform:
-    """Return a transform that adds the header `headrace-replayed` to records."""
+    """Return a transform that adds a header with cluster and offset of origin (`headrace-replayed`) to
+    records."""
 
     def apply(record: Record) -> Record | None:
         origin = f"{cluster}/{record.offset}".encode()
@@ -239,7 +240,7 @@ def marked(cluster: str) -> Transform:
 
 
 def exported_ends(folder: Path, ranges: Mapping[TopicPartition, TailRange]) -> dict[TopicPartition, int]:
-    """Return the offsets before which earlier exports to a folder are complete.
+    """Map each partition to the offset up to which earlier exports have written its records to a folder.
 
     Raises CorruptData, Unreachable.
     """
@@ -252,7 +253,7 @@ def exported_ends(folder: Path, ranges: Mapping[TopicPartition, TailRange]) -> d
 async def exported_records(
     folder: Path, ranges: Mapping[TopicPartition, TailRange], ends: Mapping[TopicPartition, int]
 ) -> int:
-    """Return the number of records of the tail in the files of a folder, before `ends`.
+    """Count the records before `ends` that exports have written to the files of a folder.
 
     Raises CorruptData, Unreachable.
     """
@@ -266,7 +267,7 @@ async def exported_records(
 async def copy_tail(
     reader: TailReader, ranges: Mapping[TopicPartition, TailRange], sink: RecordSink, rules: RoutingRules
 ) -> int:
-    """Copy the records of the tail to a sink in offset order. Return the number of copied records.
+    """Copy the undecided records to a sink in offset order, and return their number.
 
     The sink stores the position together with the records, so an interrupted copy resumes without duplicates.
     Raises Unreachable if a partition cannot be copied to its end.
@@ -293,6 +294,6 @@ async def copy_tail(
             transfer.stop()
     running.result()
     if incomplete := [f"{lane.place}: {lane.reason}" for lane in transfer.lanes if not lane.is_complete]:
-        what = f"{counted(len(incomplete), 'partition')} of the tail not copied"
+        what = f"{counted(len(incomplete), 'partition')} of the tail could not be copied"
         raise Unreachable(f"{what}: {first_few(incomplete, separator='; ')}")
     return sum(lane.settled.records for lane in transfer.lanes)

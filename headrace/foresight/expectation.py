@@ -1,4 +1,4 @@
-"""Expected loads of a source cluster for planning, from the forecasts of its groups."""
+"""Loads that plans expect at a source cluster, from the forecasts of its datastream groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ The forecast is None if it must not influence plans, and the reason says why.
 
 
 class JointLoads(Mapping[TopicPartition, PartitionLoad]):
-    """Partition loads of several datastream groups in one hour.
+    """Partition loads of several datastream groups in one hour, as one mapping.
 
     `owners`: number of the group whose forecast contains the partition, by partition. `loads`: loads of the
     partitions, by number of the group.
@@ -46,7 +46,7 @@ class JointLoads(Mapping[TopicPartition, PartitionLoad]):
 
 
 def expectation_of(found: Trusted, settings: AdviceSettings, now_ms: int) -> Expectation:
-    """Return the upper bound of the load forecasts for every hour that plans may use before the next
+    """Return the upper bounds of the load forecasts for all hours that plans may use until the next
     computation."""
     counted = max(settings.imminent_hours, settings.consent_hours) + 1
     until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)

@@ -1,4 +1,4 @@
-"""Past loads of partitions, which determine the share of each partition in a forecast.
+"""Past loads of partitions, from which the share of each partition in a forecast is derived.
 
 Each hour is read only once.
 """
@@ -38,7 +38,7 @@ Start and end are epoch ms at whole hours.
 
 
 class PastHours:
-    """Cache of the hourly loads of several clusters. Not thread-safe."""
+    """Cache of past hourly loads for several clusters. Not thread-safe."""
 
     def __init__(self, ask: AskLoads, most_rates: int = MOST_RATES) -> None:
         self._ask = ask
@@ -52,8 +52,7 @@ class PastHours:
         return partitions * hours <= self._most_rates
 
     def of(self, cluster: ClusterRef, wanted: Sequence[int], now_ms: int) -> Hours:
-        """Return the known loads of these hours, in the same order. All other hours are dropped from the
-        cache.
+        """Return the loads of the `wanted` hours in the same order, and drop all other hours from the cache.
 
         `wanted`: starts of the hours (epoch ms). Reading stops after several consecutive failures. Raises the
         error of `ask` if no hour is known.
@@ -85,7 +84,8 @@ class PastHours:
         return found
 
     def mean_of(self, cluster: ClusterRef, end_ms: int) -> Snapshot:
-        """Return the mean loads of the day until `end_ms`. Raises the error of `ask`."""
+        """Return the mean load of each partition over the 24 hours before `end_ms`. Raises the error of
+        `ask`."""
         at, mean = self._means.get(cluster, (0, None))
         if mean is None or at != end_ms:
             mean = Snapshot(self._ask(cluster, end_ms - DAY * HOUR_MS, end_ms), mean)
@@ -99,7 +99,7 @@ class PastHours:
 
 @dataclass(frozen=True)
 class PartitionDetails:
-    """Cache of the partition loads of a cluster.
+    """Past loads of a cluster's partitions, as read for one computation.
 
     Contains either `hours` (loads by hour) or `mean` (mean of the last day). `known`: hours in which any
     group has a known load. `why`: reason why the loads cannot be read, or an empty string.
@@ -111,7 +111,8 @@ class PartitionDetails:
     why: str = ""
 
     def of(self, planned: frozenset[TopicPartition]) -> PastRates:
-        """Return the loads of these partitions. Partitions without a load in the last day are omitted."""
+        """Return the past loads of these partitions. Partitions without a load in the last day are
+        omitted."""
         from headrace.foresight.rates import mean_rates, past_rates
 
         if not self.hours:

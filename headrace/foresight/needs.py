@@ -1,4 +1,4 @@
-"""Lower bounds of the number of tasks that each past hour required.
+"""Computes a lower bound on the number of tasks that each past hour required.
 
 Results are cached, so each computation adds only a few hours.
 """
@@ -24,7 +24,7 @@ WEEK: Final = 7 * DAY
 
 @dataclass(frozen=True)
 class Sizing:
-    """Inputs that determine the required number of tasks of a group, except its loads.
+    """Everything except the loads that determines how many tasks a group requires.
 
     `planned`: planned partitions of the group.
     """
@@ -35,21 +35,22 @@ class Sizing:
 
     @property
     def terms(self) -> LeastTerms:
-        """Inputs of the lower bound of the task count."""
+        """Parameters for computing the lower bound on the number of tasks."""
         how = self.how
         return LeastTerms(len(self.planned), how.capacity, how.default, self.limits.max_partitions_per_task)
 
 
 class PastNeeds:
-    """Number of tasks that the loads of each hour of the last week required, by group. Not thread-safe."""
+    """Cache of the number of tasks that each group required in each hour of the last week. Not
+    thread-safe."""
 
     def __init__(self, least: Callable[[LoadSums, LeastTerms], int] = least_tasks) -> None:
         self._least = least
         self._kept: dict[GroupName, tuple[Sizing, dict[int, int]]] = {}
 
     def of(self, group: GroupName, sizing: Sizing, past: HourlySums, now_ms: int) -> Mapping[int, int]:
-        """Return the minimum number of tasks that each past hour required, by hour (epoch ms). Hours with
-        unknown loads are omitted.
+        """Map each past hour (epoch ms) to the lower bound on the tasks that it required. Hours with unknown
+        loads are omitted.
 
         If partitions, limits or capacity have changed, only the hours of the last day are computed again.
         `past`: load sums of the group.

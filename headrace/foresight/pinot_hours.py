@@ -1,4 +1,4 @@
-"""Past loads of partitions and their hourly sums, from samples or rollups in Pinot."""
+"""Reads past loads of partitions and their hourly sums from samples or rollups in Pinot."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def loads_of_pinot(settings: HeadraceSettings) -> AskLoads:
 
 
 def sums_of_pinot(settings: HeadraceSettings) -> AskSums:
-    """Return a function that reads the load sums of each hour with `hourly_sums`."""
+    """Return a function that reads hourly load sums from Pinot with `hourly_sums`."""
     directory = ClusterDirectory(settings.clusters)
 
     def ask(cluster: ClusterRef, query: SumQuery, since_ms: int, until_ms: int) -> Mapping[int, LoadSums]:

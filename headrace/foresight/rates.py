@@ -1,4 +1,4 @@
-"""Past loads of the partitions of a datastream group as arrays, from snapshots of a cluster."""
+"""Converts past loads of a group's partitions from snapshots of a cluster to arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirror.model.topics import TopicPartition
 
 
 def mean_rates(partitions: Iterable[TopicPartition], mean: Snapshot) -> PastRates:
-    """Return the mean load of each partition, without hours.
+    """Return past rates that contain only the mean load of each partition, and no hours.
 
     The newest load of each partition is its mean load. Partitions without a mean are omitted.
     """
@@ -25,14 +25,15 @@ def mean_rates(partitions: Iterable[TopicPartition], mean: Snapshot) -> PastRate
 def past_rates(
     partitions: Iterable[TopicPartition], hours: Mapping[int, Snapshot], since_ms: int
 ) -> PastRates:
-    """Return the loads of the partitions by hour. Partitions without a load after `since_ms` are omitted."""
+    """Return past rates with the loads of each hour. Partitions without a load after `since_ms` are
+    omitted."""
     reader = _Reader(partitions)
     found = {hour: reader.rates(hours[hour]) for hour in sorted(hours, reverse=True)}
     return reader.known(found, newest_of([rates for hour, rates in found.items() if hour > since_ms]))
 
 
 class _Reader:
-    """Reads the loads of the given partitions from snapshots."""
+    """Reads the loads of selected partitions from snapshots of a cluster."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         self._partitions = tuple(partitions)
@@ -54,7 +55,7 @@ class _Reader:
         return found
 
     def known(self, hours: Mapping[int, Rates], newest: Rates) -> PastRates:
-        """Return the loads as past rates. Partitions whose newest load is unknown are omitted."""
+        """Return past rates without the partitions whose newest load is unknown."""
         is_known = ~np.isnan(newest[:, 0])
         places = {partition: place for place, partition in enumerate(compress(self._partitions, is_known))}
         return PastRates(places, {hour: rates[is_known] for hour, rates in hours.items()}, newest[is_known])

@@ -1,4 +1,4 @@
-"""Recorded loads for `headrace plan`, and the chart of a replay."""
+"""Reads recorded loads for `headrace plan`, and draws the chart of a replay."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def from_file(path: Path) -> Hourly:
 
 
 def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Hourly, list[str]]:
-    """Return the recent hourly loads in Pinot, and notes on missing hours.
+    """Return recent hourly loads from Pinot, and notes on missing hours.
 
     `since`: duration, such as 24h or 28d. The range includes the current hour so far. Each hour is read from
     its samples or, if Pinot no longer has them, from its rollup. Raises InvalidRequest for an invalid
@@ -68,7 +68,7 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Ho
 
 
 def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
-    """Return sentences about the missing hours between `first` and `last`. All times are epoch ms."""
+    """Return sentences about hours that are missing between `first` and `last` (epoch ms)."""
     requested = (last - first) // HOUR_MS + 1
     if len(hours) == requested:
         return []
@@ -105,7 +105,7 @@ class PeakHour(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Description of the peak hour for the operator."""
+        """Sentence for the operator about the hour that requires the most tasks."""
         where = "" if self.instances is None else f" on {counted(self.instances, 'instance')}"
         text = f"peak at {_minute(self.hour_ms)} UTC: {counted(self.required_tasks, 'task')} required"
         how = "" if where else "; set assigner.advice.tasks_per_instance to see the number of instances"
@@ -123,7 +123,7 @@ def peak_of(hours: Sequence[ReplayHour], tasks_per_instance: int | None) -> Peak
 
 
 def readable(hours: Sequence[ReplayHour]) -> list[dict[str, Any]]:
-    """Return the hours of a replay as table rows for the operator."""
+    """Return a table row for the operator for each replayed hour."""
     return [
         {
             "hour": _time(hour.hour_ms).strftime("%Y-%m-%d %H:00"),
@@ -164,7 +164,7 @@ def draw(hours: Sequence[ReplayHour], usable_bytes_per_second: int, path: Path) 
 
 
 def readable_ahead(hours: Sequence[ComingHour]) -> list[dict[str, Any]]:
-    """Return the hours of a forecast as table rows for the operator."""
+    """Return a table row for the operator for each forecast hour."""
     return [
         {
             "hour": _time(hour.hour_ms).strftime("%Y-%m-%d %H:00"),
@@ -187,7 +187,7 @@ def graded_sentence(grade: ForecastGrade) -> str:
 
 
 def draw_ahead(hours: Sequence[ComingHour], path: Path) -> None:
-    """Draw charts of the forecast load and of the required number of tasks.
+    """Draw charts of the load forecast and of the required number of tasks.
 
     Raises InvalidRequest if the format is not supported.
     """

@@ -1,4 +1,4 @@
-"""Thread of the leader that periodically computes the load forecast and the sizing advice."""
+"""Thread of the leader that computes the load forecast and the sizing advice periodically."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ class ForesightThread(BackgroundThread):
         self._report()
 
     def _go_on(self) -> None:
-        """Compute how many tasks some past hours required. After a failure, the advice is stored without past
-        hours."""
+        """Continue to compute how many tasks past hours required. If this fails, store the advice without
+        past hours."""
         advice: Advice | None = None
         try:
             with Bulkhead() as computing:
@@ -129,7 +129,8 @@ class ForesightThread(BackgroundThread):
             self._advice = advice or self._advice
 
     def _report(self) -> None:
-        """Show the age of the sizing advice in the health report, unless the last computation has failed."""
+        """Report the age of the sizing advice in the health of the instance, unless the last computation has
+        failed."""
         if self._advice is not None and self._is_well:
             sentence = sentence_with_age(self._advice, self._clock.now_ms())
             self._health.report(PART, True, sentence)
@@ -156,8 +157,8 @@ def build_foresight(
     expected: ExpectedLoads,
     health: Health,
 ) -> ForesightThread:
-    """Build the thread that computes sizing advice. Past loads are read from Pinot for groups that are
-    planned with loads from Pinot."""
+    """Build the thread that computes sizing advice. Only groups planned with loads from Pinot use past
+    loads."""
     advice = settings.assigner.advice
     advisor = SizingAdvisor(
         Means(
@@ -204,7 +205,7 @@ def _history(settings: HeadraceSettings) -> History:
 def _fallback(
     settings: HeadraceSettings, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> Callable[[Sequence[Datastream]], Fallback]:
-    """Return a function that returns the task capacity of a group and the policy of the planner.
+    """Return a function that maps a group's datastreams to their task capacity and planning policy.
 
     The capacity comes from the last plan of the group, by default from the settings.
     """

@@ -1,4 +1,4 @@
-"""Computes the sizing advice in three steps: current need of tasks, forecast, and need of past hours.
+"""Computes the sizing advice in three steps: tasks needed now, load forecast, and tasks needed in past hours.
 
 The result of each step is stored at once, so that a slow or failed step does not delay the results of earlier
 steps.
@@ -54,7 +54,7 @@ _SLICE_SECONDS: Final = 1.0
 
 @dataclass(frozen=True)
 class History:
-    """Past loads in Pinot: hourly sums of datastream groups, and loads of partitions."""
+    """Past loads in Pinot: hourly sums of each datastream group, and loads of partitions."""
 
     sums: PastSums
     hours: PastHours
@@ -67,7 +67,7 @@ class History:
 
 @dataclass(frozen=True)
 class Means:
-    """Dependencies of a computation of sizing advice.
+    """Objects and settings with which sizing advice is computed.
 
     `past`: history for groups that are planned with loads from Pinot, or None. `provider`: name of the
     default load provider. `how`: returns the task capacity of a group and the policy of the planner.
@@ -84,7 +84,7 @@ class Means:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Datastream groups, with the current needs of tasks in `needs`."""
+    """Datastream groups with their plan, load sources and current needs of tasks."""
 
     members: Mapping[GroupName, Sequence[Datastream]]
     plan: Plan
@@ -94,7 +94,7 @@ class _Groups:
 
 @dataclass(frozen=True)
 class _Member:
-    """A datastream group in a computation of sizing advice.
+    """One datastream group during a computation of sizing advice.
 
     `sizing`: None if no partition of the group is planned. `sums`: None if unknown; `why` contains the
     reason.
@@ -110,7 +110,7 @@ class _Member:
 
 @dataclass
 class _Round:
-    """Results of the first two steps, which are the input of the third.
+    """Results of the first two steps, from which the third continues.
 
     `left`: groups whose past hours are not computed yet.
     """
@@ -131,7 +131,8 @@ class SizingAdvisor:
         self._round: _Round | None = None
 
     def run(self) -> Advice:
-        """Run all three steps. Raises HeadraceError if the shared state cannot be read or written.
+        """Compute the sizing advice in all three steps. Raises HeadraceError if the shared state cannot be
+        read or written.
 
         Problems with the history are reported in the advice.
         """
@@ -142,7 +143,7 @@ class SizingAdvisor:
         return advice
 
     def present(self) -> Advice:
-        """Store how many tasks each group needs now, without reading past loads.
+        """Compute and store how many tasks each group needs now, without reading past loads.
 
         Stored advice may come from a former leader. A forecast is kept for hours that have not passed, and
         the need of past hours if the advice is recent. Raises HeadraceError.
@@ -152,7 +153,7 @@ class SizingAdvisor:
         return self._stored(self._present(now_ms), now_ms, None)
 
     def forecast(self) -> Advice:
-        """Compute the load forecast, pass the expected loads to planning, and store the advice. Raises the
+        """Forecast the loads, pass them to planning as expected loads, and store the advice. Raises the
         errors of `run`."""
         now_ms = self._clock_ms()
         members = self._members(now_ms)
@@ -183,11 +184,11 @@ class SizingAdvisor:
 
     @property
     def has_past_left(self) -> bool:
-        """True if the need of past hours has not been stored since the last forecast."""
+        """True if the tasks that past hours needed were not stored since the last forecast."""
         return self._round is not None
 
     def past(self) -> Advice | None:
-        """Compute for up to a second how many tasks past hours required.
+        """Compute how many tasks past hours required, for at most a second.
 
         When all hours are complete, stores and returns the advice. Until then, returns None.
 
@@ -211,7 +212,8 @@ class SizingAdvisor:
         return self._stored(found.needs, found.now_ms, found.behind)
 
     def abandon_past(self) -> Advice | None:
-        """Store the advice without the need of past hours, after a failure. Raises HeadraceError."""
+        """Store the advice without the tasks that past hours needed, after a failure. Raises
+        HeadraceError."""
         found, self._round = self._round, None
         return None if found is None else self._stored(found.needs, found.now_ms, [])
 
@@ -260,7 +262,7 @@ class SizingAdvisor:
         return advice
 
     def _groups(self, now_ms: int) -> _Groups:
-        """Return the datastream groups."""
+        """Return the current datastream groups with their plan, sources and needs."""
         services = self._means.services
         members, plan, assessments = (
             groups_of(services.status.datastreams),
@@ -272,8 +274,7 @@ class SizingAdvisor:
         return _Groups(members, plan, sources, needs)
 
     def _present(self, now_ms: int) -> list[GroupNeed]:
-        """Return the current need of tasks of each group, and the stored forecast for hours that have not
-        passed."""
+        """Return the tasks that each group needs now, with the stored forecast hours that have not passed."""
         groups, stored = self._groups(now_ms), self._means.store.read()
         before = {known.group: known for known in stored.groups} if stored else {}
         found: list[GroupNeed] = []
@@ -285,7 +286,7 @@ class SizingAdvisor:
         return found
 
     def _members(self, now_ms: int) -> dict[GroupName, _Member]:
-        """Return all datastream groups with their past load sums."""
+        """Map each datastream group to its inputs, including past load sums."""
         groups = self._groups(now_ms)
         sources = groups.sources
         if self._means.past is not None:
@@ -299,7 +300,7 @@ class SizingAdvisor:
         return found
 
     def _summed(self, member: _Member, now_ms: int) -> _Member:
-        """Add the past load sums to a datastream group, or the reason why there are none."""
+        """Add to a group its past load sums, or the reason why they are unknown."""
         history = self._history(member.source)
         if history is None:
             return replace(member, why=NO_PAST)
@@ -321,7 +322,7 @@ class SizingAdvisor:
     def _details(
         self, source: LoadSource, members: Mapping[GroupName, _Member], now_ms: int
     ) -> PartitionDetails:
-        """Return the loads that determine the share of each partition in a forecast."""
+        """Return the past loads from which the share of each partition in the forecast is derived."""
         history = self._history(source)
         summed = [
             member for member in members.values() if member.source == source and member.sums is not None
@@ -345,7 +346,7 @@ class SizingAdvisor:
     def _coming(
         self, need: GroupNeed, member: _Member, details: PartitionDetails
     ) -> tuple[Outlook | None, GroupNeed]:
-        """Return the load forecast of a group, and its need of tasks with the forecast.
+        """Return the load forecast of a group, and its needs including the needs of the forecast hours.
 
         Without a forecast, returns None, and the need with the reason.
         """
@@ -377,25 +378,25 @@ class SizingAdvisor:
         )
 
     def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
-        """Return what determines the task count of a group. Its limits on the number of tasks do not apply,
-        because the result is the required number."""
+        """Return the inputs that determine the task count of a group, except limits on the number of
+        tasks."""
         limits = joint_limits(member.limits for member in members)
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))
 
     def _quiet(self, totals: Mapping[int, float]) -> QuietWindow | None:
-        """Return the quiet hours of the day of a group, from the past loads of its topics."""
+        """Return the hours of the day with little load, from past loads; None if there are none."""
         settings = self._means.settings
         return quiet_window(totals, QuietTerms(settings.quiet_hours, settings.quiet_contrast))
 
     def _trusted(self, found: Outlook | None) -> Outlook | None:
-        """Return the load forecast, or None if past forecasts were too inaccurate to influence plans."""
+        """Return the load forecast; None if past forecasts were too inaccurate to influence plans."""
         if found is None or not found.grade.error <= self._means.settings.largest_error:
             return None
         return found
 
     def _expect(self, ahead: Mapping[LoadSource, Trusted], now_ms: int) -> None:
-        """Set the upper bounds of the load forecasts as the expected loads that plans use."""
+        """Make the upper bounds of the load forecasts available to planning."""
         for source, found in ahead.items():
             if self._history(source) is not None:
                 self._means.expected.put(source, expectation_of(found, self._means.settings, now_ms))
@@ -406,7 +407,7 @@ def _sources(members: Mapping[GroupName, _Member]) -> set[LoadSource]:
 
 
 def _newest_need(member: _Member) -> int | None:
-    """Return the minimum number of tasks that the latest known hour required, or None."""
+    """Return the lower bound on the tasks that the latest known hour required; None if unknown."""
     if member.sums is None or member.sizing is None or member.sums.newest_ms is None:
         return None
     newest = member.sums.get(member.sums.newest_ms)
@@ -414,7 +415,7 @@ def _newest_need(member: _Member) -> int | None:
 
 
 def _with_forecast(need: GroupNeed, before: GroupNeed | None, now_ms: int) -> GroupNeed:
-    """Add the hours of an earlier forecast that have not passed."""
+    """Add to a group's need the hours of an earlier forecast that have not passed."""
     coming = tuple(hour for hour in before.coming if hour.hour_ms + HOUR_MS > now_ms) if before else ()
     if before is None or not coming:
         return replace(need, why=need.why or NOT_YET)
@@ -437,7 +438,7 @@ def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms
 
 
 def _past_need(behind: Sequence[Mapping[int, int]], held: int, now_ms: int, hours: int) -> PastNeed | None:
-    """Return how many tasks the last `hours` complete hours required."""
+    """Return how many tasks the last `hours` complete hours required; None if unknown."""
     return past_need(behind, held, now_ms // HOUR_MS * HOUR_MS - hours * HOUR_MS)
 
 

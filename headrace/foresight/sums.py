@@ -1,4 +1,4 @@
-"""Hourly load summed over the partitions of each datastream group.
+"""Past hourly loads of each datastream group, summed over its partitions.
 
 Pinot computes the sums, so a query returns only one row per hour.
 """
@@ -23,7 +23,7 @@ _FIELDS: Final = len(LoadSums._fields)
 
 @dataclass(frozen=True)
 class SumQuery:
-    """Topics whose partition loads are summed.
+    """Selection of the partitions whose loads are summed.
 
     `capacity`: capacity of a task. Partitions with a higher load are counted separately.
     """
@@ -40,7 +40,7 @@ Start and end (exclusive) are epoch ms at whole hours.
 
 
 class HourlySums:
-    """Load sums of consecutive hours, starting at `first_ms`. Each hour takes 48 bytes."""
+    """Load sums for each of several consecutive hours from `first_ms` on. Takes 48 bytes per hour."""
 
     def __init__(self, first_ms: int, hours: int) -> None:
         self._first_ms = first_ms
@@ -56,7 +56,8 @@ class HourlySums:
             self._values[place * _FIELDS : (place + 1) * _FIELDS] = array("d", sums)
 
     def put_all(self, others: HourlySums) -> None:
-        """Copy the load sums of all hours, including unknown sums. Hours outside the range are ignored."""
+        """Copy the load sums of all hours from `others`, including unknown sums. Hours outside the range are
+        ignored."""
         self._totals = None
         later = (others._first_ms - self._first_ms) // HOUR_MS
         first, end = max(later, 0), min(later + others._hours, self._hours)
@@ -75,7 +76,7 @@ class HourlySums:
         return LoadSums(int(partitions), total, int(alone), rest, messages, int(heavy))
 
     def totals(self) -> Mapping[int, float]:
-        """Return the bytes/s of each known hour, oldest first."""
+        """Map each known hour (epoch ms), oldest first, to its bytes/s."""
         if self._totals is None:
             values = self._values[LoadSums._fields.index("bytes") :: _FIELDS]
             known = ((number, value) for number, value in enumerate(values) if not math.isnan(value))
@@ -96,7 +97,7 @@ class _Kept:
 
 
 class PastSums:
-    """Cache of the hourly load sums of the last `days` days, by datastream group. Not thread-safe."""
+    """Cache of each datastream group's hourly load sums over the last `days` days. Not thread-safe."""
 
     def __init__(self, ask: AskSums, days: int) -> None:
         self._ask = ask
@@ -105,7 +106,7 @@ class PastSums:
         self._failures: dict[ClusterRef, list[HeadraceError]] = {}
 
     def begin(self, groups: Collection[GroupName]) -> None:
-        """Prepare the cache for a new computation of sizing advice.
+        """Prepare the cache before the next computation of sizing advice.
 
         Drops groups that are not in `groups`. Clusters that failed in the last computation are queried again.
         """
@@ -113,7 +114,7 @@ class PastSums:
         self._failures = {}
 
     def of(self, group: GroupName, cluster: ClusterRef, query: SumQuery, now_ms: int) -> HourlySums:
-        """Return the hourly load sums of a datastream group up to the last complete hour.
+        """Return the hourly load sums of a datastream group, up to the last complete hour.
 
         Hours of the last day are read again, because samples may be late. Older hours are read again only
         after a change of topics or capacity. If the query fails, the known hours are returned. Raises the

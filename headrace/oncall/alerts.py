@@ -66,8 +66,7 @@ def build_alerts(
 
 
 def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
-    """Build the alert receivers and their outboxes. Each pair is returned with its name in logs and
-    metrics."""
+    """Build the alert receivers and their outboxes, each with its name in logs and metrics."""
 
     def outbox(settings: ReceiverSettings, pace: float, *, grouped: bool = True) -> Outbox:
         gather, most = chosen.gather_seconds, settings.most_retry_seconds
@@ -88,7 +87,7 @@ def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
 
 
 def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[[], Sequence[Silence]]:
-    """Return a function that returns the alert silences in the settings file.
+    """Return a function that reads the alert silences from the settings file when the file has changed.
 
     The function reloads the file after a change, and returns the previous silences while the file is invalid.
     """

@@ -17,7 +17,7 @@ from monitor.canary.canary_watch import CanaryPath, Paths
 
 
 def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe]:
-    """Return a function that builds the probe for a canary path (source to destination).
+    """Return a function that builds the probe of a canary, given its path from source to destination.
 
     The function raises ConfigError if the directory does not permit a cluster of the path.
     """
@@ -31,7 +31,7 @@ def probes_of(directory: ClusterDirectory) -> Callable[[CanaryPath], CanaryProbe
 
 
 def own_paths(control: Control) -> Paths:
-    """Return a function that lists the canary paths of this instance's service."""
+    """Return a function that lists the canary paths of the service to which this instance belongs."""
 
     def paths() -> Mapping[DatastreamName, CanaryPath]:
         return {
@@ -46,7 +46,7 @@ def own_paths(control: Control) -> Paths:
 
 
 def rest_paths(rest: RestClient) -> Paths:
-    """Return a function that lists the canary paths of a service over REST."""
+    """Return a function that lists the canary paths of a service, read over REST."""
 
     def paths() -> Mapping[DatastreamName, CanaryPath]:
         return {

@@ -23,7 +23,7 @@ _LOOK_SECONDS: Final = 0.2
 def run_gate(
     probe: CanaryProbe, limits: GateLimits, seconds: float, show: Callable[[CanaryFigures], None]
 ) -> GateResult:
-    """Run a canary probe for `seconds` after the arrival of its first record, and return whether it passed.
+    """Run a canary probe for `seconds` after its first record has arrived, and return whether it passed.
 
     If no record arrives in the warm-up time, the check fails. At the end of the run, records have up to
     `max_delay_ms` to arrive. `show`: called with intermediate results several times per second.

@@ -1,4 +1,4 @@
-"""Builds the writer and the reader of stored incidents, which survive a restart of the monitor."""
+"""Builds the writer and the reader of stored incidents, from which a restarted monitor continues."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def kept_incidents(settings: HeadraceSettings) -> RecordReader:
 
 
 def incident_topic(settings: HeadraceSettings) -> IncidentTopic:
-    """Return the topic that stores incidents."""
+    """Return the topic in which incidents are stored."""
     cluster = ClusterDirectory(settings.clusters).resolve(ClusterRef(settings.mirror.metrics_cluster))
     monitor = settings.monitor
     return IncidentTopic(

@@ -103,7 +103,7 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
 def _budgets(
     monitor: MonitorSettings, clock: Clock, stored: _StoredPast | None, written: TopicMeasurements | None
 ) -> Budgets | None:
-    """Build the error budgets of objectives, or return None.
+    """Build the error budgets of objectives; None if they cannot be computed.
 
     Without Pinot, budgets are computed from the measurements in `written`, and only for rules with windows of
     at most one hour. Returns None if every rule has a longer window.
@@ -118,7 +118,7 @@ def _budgets(
 
 
 def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts | None:
-    """Build the object that counts late records during incidents.
+    """Build the object that counts the records delivered late during incidents.
 
     Returns None if Pinot is not used, or if its client is not installed.
     """
@@ -127,14 +127,14 @@ def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts 
 
 
 class _StoredPast(NamedTuple):
-    """Past measurements in Pinot. `days`: retention of the measurements."""
+    """Past measurements in Pinot. `days`: number of days for which Pinot retains them."""
 
     past: PastMeasurements
     days: int
 
 
 def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None:
-    """Return the past measurements in Pinot, or None if Pinot is not used."""
+    """Return the past measurements in Pinot; None if Pinot is not used."""
     from monitor.adapters.pinot_measurements import PinotMeasurements
     from pinot.client import PinotClient
     from pinot.tables import MIRROR_METRICS
@@ -163,7 +163,7 @@ def _measurements(
 
 
 def _written(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> TopicMeasurements | None:
-    """Return the reader of measurements in the metrics topic, or None if it is not used.
+    """Return the reader of measurements in the metrics topic; None if the monitor does not use the topic.
 
     The topic is not used if only Pinot is configured, or if Pinot is available and the cluster of the topic
     is not configured. Raises InvalidRequest if the topic is required but its cluster is not configured;

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class OwnMonitor:
-    """Builds a monitor that runs while this instance is the leader.
+    """Builds monitors that each run while this instance is the leader.
 
     `address`: REST address of the instance, for links in alerts. `registry`: metrics registry of `/metrics`.
     """
@@ -80,11 +80,11 @@ class MonitorThread(BackgroundThread):
 
     @property
     def sentence(self) -> str:
-        """Sentence about what the monitor is doing."""
+        """Sentence about the current activity of the monitor."""
         return self._monitor.sentence
 
     def wake(self) -> None:
-        """Stop the monitor, which ends the thread."""
+        """Stop the monitor, and thereby the thread."""
         self._monitor.stop()
 
     def _run(self) -> None:

@@ -38,7 +38,7 @@ _ADVICE: Final = "to use this monitor, set monitor.enabled = false for every ins
 
 
 class MonitoredService(NamedTuple):
-    """Access of a monitor to the service that it monitors.
+    """Objects through which a monitor reads and changes the service.
 
     `read_advice`: returns the latest sizing advice. `canaries`: returns the paths of its canaries. `audits`:
     returns the continuous audits of its lanes. `retirements`: returns the retirements in progress.
@@ -52,8 +52,7 @@ class MonitoredService(NamedTuple):
 
 
 class MonitorTerm:
-    """One period in which a monitor is the active one: its evaluations, alerts, canaries and stored
-    incidents.
+    """Evaluations, alerts, canaries and stored incidents while a monitor is the active one.
 
     `at`: address of the service for links, by default the configured address. Raises ConfigError,
     InvalidRequest, NotFound.
@@ -133,8 +132,7 @@ class MonitorTerm:
 
 
 class MonitorRun:
-    """A monitor that waits until no other is active, and then becomes active. Waits again if another monitor
-    takes over.
+    """A monitor that becomes active when no other monitor is, and waits again if another one takes over.
 
     `build`: returns a new term; `run` raises the errors of `build`.
     """
@@ -148,8 +146,8 @@ class MonitorRun:
 
     @property
     def sentence(self) -> str:
-        """Sentence about what the monitor is doing, with the source of measurements if it is the metrics
-        topic."""
+        """Sentence about the current activity of the monitor, and about the source of measurements if that is
+        the metrics topic."""
         if self._waits_for:
             return f"standby: {self._waits_for} is the active monitor"
         remark = self._term.cycle.remark

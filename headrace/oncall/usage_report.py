@@ -1,4 +1,4 @@
-"""Reads the usage by owner, from Pinot if it is configured, otherwise from the metrics topic."""
+"""Reads the usage of owners from Pinot if it is configured, otherwise from the metrics topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pinot.time_range import TimeRange
 
 
 def usage_of(settings: HeadraceSettings, control: Control) -> Callable[[TimeRange], UsageReport]:
-    """Return the function that reads the usage by owner for whole days.
+    """Return the function that reads the usage of owners on whole days.
 
     The function raises Unreachable, AnalyticsError, HistoryUnavailable, TopicMissing.
     """

@@ -83,7 +83,7 @@ class FleetPlannerFactory:
         )
 
     def gate(self, plans: PlanStore) -> RouteGate:
-        """Return the check for new datastreams.
+        """Return the object that checks new datastreams before they are created.
 
         Each check queries the clusters again, because topics may be new.
         """

@@ -1,4 +1,4 @@
-"""Creates load providers that need the analytics extras.
+"""Creates the load provider that reads Pinot, which requires the analytics extras.
 
 Import this module only if a command or setting requires Pinot or Spark.
 """
@@ -48,9 +48,8 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
 
 
 def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:
-    """Return a function that reads the age of a cluster's samples in Pinot. The query is sent once, with a
-    time-out of at most 5 s. If Pinot does not respond within the time-out, Pinot is reported as
-    unavailable."""
+    """Return a function that reads from Pinot how old a cluster's samples are. Each call sends one query,
+    with a timeout of at most 5 s, after which Pinot counts as unavailable."""
     patience = min(settings.pinot.timeout_seconds, _FRESHNESS_SECONDS)
     client = PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
     directory, provider = ClusterDirectory(settings.clusters), settings.pmp.provider
@@ -58,7 +57,7 @@ def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshn
 
 
 def _progress(settings: HeadraceSettings) -> Progress | None:
-    """Return Pinot's ingestion progress in the sample topic.
+    """Return how far Pinot has ingested the sample topic.
 
     Returns None if the cluster of the topic is not configured.
     """

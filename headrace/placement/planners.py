@@ -48,15 +48,15 @@ WITHOUT_PLANNER: Final = f"planner not installed: placement by count; {_INSTALL}
 
 
 class NoLoads:
-    """Load provider `none`: the planner places partitions by count."""
+    """Load provider `none`, which knows no loads: partitions are placed by count."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Raise LoadUnavailable for every request."""
+        """Raise LoadUnavailable."""
         raise LoadUnavailable("no load provider is configured (mirror.leader.load_provider)")
 
 
 class _LoadPlannerOnDemand:
-    """Planner by load, which is imported for its first plan.
+    """Planner by load that is imported only when it computes its first plan.
 
     The libraries of the planner use 130 MiB, and only the leader needs them.
     """
@@ -87,14 +87,15 @@ def report_planner(settings: HeadraceSettings, health: Health) -> None:
 
 
 def planner_gap(settings: HeadraceSettings) -> str:
-    """Return a message if placement by load is configured but its planner is missing. Raises ConfigError."""
+    """Return a message if the settings require placement by load but its planner is not installed. Raises
+    ConfigError."""
     leader = settings.mirror.leader
     is_by_load = leader.placement_strategy == "auto" and leader.load_provider != "none"
     return WITHOUT_PLANNER if is_by_load and isinstance(choose_planner(settings), SimplePlanner) else ""
 
 
 def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
-    """Return the default placement strategy, and a function that creates the strategies of datastreams.
+    """Return the default placement strategy, and a function that creates a strategy that datastreams choose.
 
     Raises ConfigError if the default strategy cannot be created.
     """
@@ -128,15 +129,15 @@ def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, Secre
 def choose_providers(
     settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
 ) -> LoadProviders:
-    """Return the default load provider, and a function that creates the providers of datastreams.
+    """Return the default load provider, and a function that creates a provider that datastreams choose.
 
     Raises ConfigError if the default provider cannot be created.
     """
     leader = settings.mirror.leader
 
     def in_use(found: ProviderInUse, name: str = "") -> ProviderInUse:
-        """Return a load provider that adds backlogs to the loads of another provider, and limits the time to
-        wait for it."""
+        """Wrap a load provider so that backlogs count as load, and that calls return within a limited
+        time."""
         with_backlog = LoadsWithBacklog(found.provider, measured.waiting, leader.catch_up_seconds)
         ask = found.freshness and PatientFreshness(found.freshness, ThreadedCalls(0.0, lambda: None))
         return ProviderInUse(PatientLoads(with_backlog, background_calls, name), ask)
@@ -192,7 +193,7 @@ def _plain(options: Mapping[str, SecretStr]) -> dict[str, str]:
 
 
 def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
-    """Return the configured capacity of a task, used until a capacity is learned."""
+    """Return the task capacity in the settings, which applies until a capacity is learned."""
     return settings.mirror.leader.task_capacity
 
 

@@ -1,4 +1,4 @@
-"""Calls plug-ins with a time limit, and reports their exceptions.
+"""Calls plug-ins with a time limit, and converts unusual exceptions.
 
 A plug-in can neither end a thread or the process, nor block the service for long.
 """
@@ -20,7 +20,8 @@ PATIENCE_SECONDS: Final = 30.0
 
 
 def called(subject: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _T:
-    """Call a plug-in and return its result. Exceptions are raised unchanged, with one exception.
+    """Call a plug-in and return its result. Its exceptions are raised unchanged, unless they would end the
+    process.
 
     Exceptions that would end a thread or the process, such as SystemExit, are raised as `kind`, with
     `subject` in the message.
@@ -34,7 +35,7 @@ def called(subject: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _
 
 
 class PatientCalls:
-    """Limits the time to wait for a call of a plug-in. Thread-safe.
+    """Calls a plug-in and waits for it only for a limited time. Thread-safe.
 
     A call that takes longer than `seconds` continues in the background. Further calls fail until it returns.
     """
@@ -45,7 +46,7 @@ class PatientCalls:
 
     def ask(self, subject: str, call: Callable[[], _T]) -> _T:
         """Return the result of calling a plug-in. Raises TimedOut, and the exceptions of the call. `subject`:
-        name of the plug-in in the message. `call` must only raise subclasses of Exception."""
+        name of the plug-in for the message. `call` must only raise subclasses of Exception."""
         if self._late is not None and not self._late.done():
             raise TimedOut(f"{subject} has not returned from an earlier call yet")
         answer: Future[_T] = Future()

@@ -1,4 +1,4 @@
-"""Validates the results of load providers before they are used or shown."""
+"""Validates the results of load providers before Headrace uses or shows them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CheckedLoads:
 
 
 def freshness_of(name: str, provider: LoadProvider) -> Callable[[ClusterRef], Freshness] | None:
-    """Return a function that reads the age of a cluster's loads from a load provider.
+    """Return a function that reads from a load provider how old a cluster's loads are.
 
     Returns None if the provider has no method `freshness`. The function raises CorruptData for an invalid
     result, and the errors of the provider.

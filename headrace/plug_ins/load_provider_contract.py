@@ -1,4 +1,4 @@
-"""Contract of load providers, as a test suite that every load provider must pass.
+"""Test suite that every load provider must pass: the contract of load providers.
 
     from headrace.plug_ins.load_provider_contract import LoadProviderContract
 
@@ -37,7 +37,8 @@ class LoadProviderContract:
         raise NotImplementedError
 
     def known(self) -> tuple[ClusterRef, Sequence[TopicPartition]]:
-        """Return a source cluster, and one or more of its partitions whose load has the level `partition`."""
+        """Return a source cluster and one or more of its partitions for which the provider knows loads of
+        level `partition`."""
         raise NotImplementedError
 
     def _ask(self, *more: TopicPartition) -> LoadReport:
@@ -45,7 +46,7 @@ class LoadProviderContract:
         return CheckedLoads("contract", self.provider()).loads(cluster, [*partitions, *more])
 
     def test_it_answers_with_possible_rates(self) -> None:
-        """Check that rates are valid. `CheckedLoads` rejects invalid rates at run time too."""
+        """Check that rates are valid; at run time, `CheckedLoads` rejects invalid rates."""
         report, (_, known) = self._ask(), self.known()
         assert {key for key in known if report.loads[key].level is LoadLevel.PARTITION} == set(known)
 
@@ -73,7 +74,7 @@ class LoadProviderContract:
         assert report.is_blind, "the report has loads of an unknown cluster"
 
     def test_times_are_epoch_milliseconds(self) -> None:
-        """Check that times are epoch milliseconds. Plans use and show the age of loads."""
+        """Check that times are epoch milliseconds, because plans use the age of loads."""
         report, now_ms = self._ask(), SystemClock().now_ms()
         times = [report.measured_at_ms, *(load.measured_at_ms for load in report.loads.values())]
         late = [at for at in times if at is not None and at > now_ms + _DAY_MS]

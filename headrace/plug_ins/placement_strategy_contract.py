@@ -1,4 +1,4 @@
-"""Contract of placement strategies, as a test suite that every strategy must pass.
+"""Test suite that every placement strategy must pass: the contract of placement strategies.
 
     from headrace.plug_ins.placement_strategy_contract import PlacementStrategyContract
 
@@ -57,7 +57,7 @@ class PlacementStrategyContract:
             assert carried <= _CAPACITY.usable_bytes_per_second, f"{task} carries {carried:.0f} bytes/s"
 
     def test_limits_hold(self) -> None:
-        """Check that plans respect the limits of tasks and of partitions per task."""
+        """Check that plans respect the limits on tasks and on partitions per task."""
         few = self._plan(replace(_REQUEST, limits=TaskLimits(max_tasks=2)))
         assert len(few.tasks) <= 2
         many = self._plan(replace(_REQUEST, limits=TaskLimits(min_tasks=9)))
@@ -67,13 +67,13 @@ class PlacementStrategyContract:
         assert not narrow.unplaced
 
     def test_the_same_question_has_the_same_answer(self) -> None:
-        """Check that the order of the loads does not affect the plan, so that every leader computes the same
-        plan."""
+        """Check that the plan does not depend on the order of the loads, so that every leader computes the
+        same plan."""
         turned = dict(reversed(_LOADS.items()))
         assert self._plan(_REQUEST).tasks == self._plan(replace(_REQUEST, loads=turned)).tasks
 
     def test_keeps_placed_partitions(self) -> None:
-        """Check that replanning with the same loads moves nothing and keeps the names of tasks."""
+        """Check that planning again with the same loads moves nothing and keeps the names of tasks."""
         before = self._plan(_REQUEST)
         after = self._plan(replace(_REQUEST, current=_homes(before)))
         assert after.tasks == before.tasks
@@ -96,7 +96,8 @@ class PlacementStrategyContract:
         assert answer.tasks.keys() <= {task_name(GROUP, number) for number in range(_COUNT)}
 
     def test_it_plans_without_loads(self) -> None:
-        """Check that a plan without loads balances partition counts, and that replanning moves nothing."""
+        """Check that a plan without loads balances partition counts, and that planning again moves
+        nothing."""
         before = self._plan(replace(_REQUEST, loads={}, limits=TaskLimits(min_tasks=3)))
         sizes = sorted(map(len, before.tasks.values()))
         assert sizes[-1] - sizes[0] <= 1

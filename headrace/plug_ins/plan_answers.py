@@ -1,4 +1,4 @@
-"""Validates the plans of placement strategies of other packages."""
+"""Validates the plans that placement strategies of other packages return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans each datastream group with the placement strategy that it chooses."""
+"""Plans each datastream group with the placement strategy that its definition names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ChosenStrategies:
-    """Plans each datastream group with the placement strategy that it chooses. Implements `ports.Planner`.
+    """Planner that uses the placement strategy named by each datastream group. Implements `ports.Planner`.
 
     `service`: default strategy. `make`: creates the strategy with a given name, or raises ConfigError.
 

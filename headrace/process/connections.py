@@ -68,8 +68,7 @@ class BoundedProtocol(H11Protocol):
         self._wait_for("head", self.limits.head_seconds)
 
     def _make_room(self) -> int:
-        """Close idle connections above the limit. Return by how many connections the limit is still
-        exceeded."""
+        """Close idle connections until the limit is met. Return by how many the limit is still exceeded."""
         of_all = self.by_address.total() - self.limits.connections
         of_address = self.by_address[self._counted] - self.limits.connections_of_one_address
         if of_address > 0:
@@ -89,7 +88,7 @@ class BoundedProtocol(H11Protocol):
         return 1
 
     def _give_way(self) -> None:
-        """Close the idle connection to make room for another.
+        """Close this idle connection, so that another one can be accepted.
 
         If the connection has already served a request, no response is sent, because the client would mistake
         it for the response to its next request.
@@ -109,7 +108,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _uncount(self) -> None:
-        """Stop counting the connection towards the limits. Idempotent."""
+        """Stop counting this connection towards the limits. Idempotent."""
         self.silent.pop(self, None)
         address, self._counted = self._counted, ""
         if address:
@@ -145,7 +144,7 @@ class BoundedProtocol(H11Protocol):
             self._reading = None
 
     def abandon(self) -> None:
-        """Abort the connection, and drop unsent data.
+        """Abort the connection without sending remaining data.
 
         `close` would wait until the client has read all data.
         """
@@ -161,7 +160,7 @@ class BoundedProtocol(H11Protocol):
                 self._wait_for("head", self.limits.head_seconds)
 
     def handle_events(self) -> None:
-        """Process the parsed parts of a request.
+        """Process the parts of a request that the parser has completed.
 
         After a request with both Content-Length and Transfer-Encoding, the connection is closed, because a
         proxy may see another end of the request body (RFC 9112, 6.3).
@@ -187,7 +186,7 @@ class BoundedProtocol(H11Protocol):
             self._wait_for("")
 
     def _wait_for(self, awaited: str, seconds: float = 0.0) -> None:
-        """Set the deadline for receiving a part of a request. Arriving data does not extend it.
+        """Set the deadline by which a part of a request must arrive. Arriving data does not extend it.
 
         `awaited`: `head` or `body`; empty to cancel the deadline.
         """

@@ -1,4 +1,4 @@
-"""Number of CPU cores available to this process. The machine may have more."""
+"""Determines how many CPU cores this process may use, which can be fewer than the machine has."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def usable_cores(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> int:
 
 
 def _allowed(groups: Path, membership: Path) -> Iterator[float]:
-    """Yield each CPU quota that applies to this process, in cores.
+    """Yield the CPU quotas of all control groups that contain this process, in cores.
 
     In a container that sees only its own control groups, these are directly at the mount point, regardless of
     the paths in `membership`.
@@ -47,7 +47,7 @@ def _allowed(groups: Path, membership: Path) -> Iterator[float]:
 
 
 def _limit(folder: Path) -> Iterator[float]:
-    """Yield the CPU quota of one control group, if any.
+    """Yield the CPU quota of one control group in cores; nothing if it has none.
 
     The quota is `cpu.max` (version 2), or `cpu.cfs_quota_us` divided by `cpu.cfs_period_us` (version 1).
     "max" and -1 mean no limit.

@@ -1,4 +1,4 @@
-"""Tunes the Python interpreter: garbage collection and thread switch interval."""
+"""Tunes the garbage collection and the thread switch interval of the Python interpreter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SWITCH_SECONDS: Final = 0.001
 
 
 def collect_seldom() -> None:
-    """Raise the thresholds of garbage collection, and exclude all existing objects from it.
+    """Make garbage collection rare, and exclude all existing objects from it.
 
     For a process that has imported everything and keeps a plan in memory: 200,000 partitions are a million
     long-lived objects. With the default thresholds, the collector would scan them several times per tick,
@@ -24,7 +24,7 @@ def collect_seldom() -> None:
 
 
 def switch_often() -> None:
-    """Shorten the thread switch interval.
+    """Let the interpreter switch between threads more often.
 
     The function is for a process that plans and serves requests. A request must acquire the interpreter lock
     after each of about a dozen ZooKeeper responses. With the default interval of 5 ms, it would wait longer

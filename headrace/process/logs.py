@@ -1,4 +1,4 @@
-"""Logging to stderr, as text or as JSON.
+"""Sets up logging to stderr, as text or as JSON.
 
 A thread that processes a plan adds the field `plan` (the epoch) to every line, and the field `datastream` to
 lines about one datastream. You can therefore find all lines about a change in the logs of the leader, the
@@ -106,7 +106,7 @@ class VisibleFormatter(logging.Formatter):
 
 
 def log_first_to_stderr() -> None:
-    """Send warnings and errors, and warnings of libraries, to stderr from the first line on.
+    """Send warnings and errors, also from libraries, to stderr without importing structlog yet.
 
     For processes that rarely log anything: structlog is imported with the first line.
     """
@@ -117,13 +117,13 @@ def log_first_to_stderr() -> None:
 
 
 def silence_library(name: str) -> None:
-    """Drop the records of a library that also raises what it logs."""
+    """Drop the log records of a library that raises an exception for everything that it logs."""
     logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Log nothing, for callers that report all failures themselves."""
+    """Turn logging off, for callers that report all failures themselves."""
     logging.disable(logging.CRITICAL)
     former = set_threshold("off")
     try:
@@ -134,7 +134,7 @@ def without_logs() -> Iterator[None]:
 
 
 def _text_renderer() -> structlog.types.Processor:
-    """Return a structlog renderer of text lines.
+    """Return a structlog renderer for lines of text.
 
     Tracebacks are plain, because structlog's tracebacks show local variables, which may contain passwords.
     """

@@ -99,23 +99,24 @@ _SUFFIX: Final = importlib.machinery.EXTENSION_SUFFIXES[0]
 
 
 def worker_command(module: str, *arguments: str) -> list[str]:
-    """Return the command line of a worker process that runs the module."""
+    """Return the command line that runs a module in a worker process."""
     return [sys.executable, "-m", "headrace.process.machine_code", module, *arguments]
 
 
 def build_folder(home: Path = HOME) -> Path:
-    """Return the folder for the build of the sources in `home`. The folder may not exist yet."""
+    """Return the folder in which a build of the sources in `home` is stored. It may not exist yet."""
     return home / _BUILDS / _digest(home, sorted((home / _MAKER).glob("*.py")))
 
 
 def installed_name(home: Path) -> str:
-    """Return the name of the build in a wheel, which does not contain the code that compiles."""
+    """Return the folder name of the build in a wheel. It does not depend on the compiling code, which wheels
+    lack."""
     return _digest(home, ())
 
 
 def _digest(home: Path, makers: Sequence[Path]) -> str:
-    """Return a digest of the sources of the data plane and of the code that compiles them, independent of
-    their location."""
+    """Return a digest of the data plane's sources and of the code that compiles them, independent of their
+    location."""
     digest = hashlib.sha256(_SUFFIX.encode())
     for file in (Path(__file__), *makers):
         digest.update(file.name.encode())
@@ -127,12 +128,12 @@ def _digest(home: Path, makers: Sequence[Path]) -> str:
 
 
 def is_built(home: Path = HOME) -> bool:
-    """Return whether a build of exactly the current sources exists in `home`."""
+    """Return whether `home` contains a build of exactly the current sources."""
     return build_folder(home).is_dir()
 
 
 def found(home: Path = HOME) -> Path | None:
-    """Return the folder of the compiled modules that worker processes use, or None if they run the Python
+    """Return the folder of the compiled modules that worker processes use; None if they run the Python
     sources."""
     if os.environ.get(SWITCH) == "0":
         return None
@@ -142,7 +143,7 @@ def found(home: Path = HOME) -> Path | None:
 
 
 def take(home: Path = HOME) -> bool:
-    """Make this process import the compiled modules. Return False if no build exists.
+    """Make this process import the compiled modules instead of the sources. Return False if no build exists.
 
     Call this before any compiled module is imported.
     """

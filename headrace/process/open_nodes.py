@@ -1,4 +1,4 @@
-"""Warnings about unprotected znodes, for the health report and `headrace config check`."""
+"""Warns about unprotected znodes, in the health report and in `headrace config check`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def report_open_nodes(session: ZooKeeper, settings: ZooKeeperSettings, health: H
 
 
 def openness(settings: ZooKeeperSettings) -> str:
-    """Return a warning if the settings leave the root znode unprotected. Does not connect."""
+    """Return a warning if the settings would leave the root znode unprotected. Does not connect."""
     return "" if settings.security.is_private else _sentence(settings, [settings.root])
 
 

@@ -1,4 +1,4 @@
-"""Memory and CPU use of a process and its children, from /proc (Linux)."""
+"""Measures the memory and CPU use of a process and its children, from /proc (Linux)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""REST server in its own thread. The socket is bound before other parts of the process start."""
+"""REST server that runs in its own thread. Its socket is bound before other parts of the process start."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def advertised_address(api: ApiSettings, bound: str) -> str:
 
 
 def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
-    """Return the bound listener for Brooklin clients in a list, empty if it is not configured. Raises
+    """Return a list with the bound listener for Brooklin clients; empty if it is not configured. Raises
     ConfigError."""
     if not api.brooklin.port:
         return []
@@ -140,7 +140,7 @@ class RestServer:
         return f"choose an address of this host with {self._key.removesuffix('port')}host"
 
     def attach(self, app: FastAPI, surface: ASGIApp | None = None) -> None:
-        """Set the application to serve. Raises ConfigError for unusable certificates.
+        """Set the web application to serve. Raises ConfigError for unusable certificates.
 
         `surface`: part of the application to serve, if another server starts and stops the application.
         """

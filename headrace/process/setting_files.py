@@ -25,7 +25,8 @@ def check_files(settings: HeadraceSettings) -> None:
 
 
 def _problems(values: Any, key: str = "") -> Iterator[str]:
-    """Yield a sentence for each unusable file in these settings. `key`: full name of the settings."""
+    """Yield a sentence for each file named in a part of the settings that is unusable. `key`: key of that
+    part."""
     pairs = values.items() if isinstance(values, Mapping) else values
     for name, value in pairs if isinstance(values, Mapping | BaseModel) else ():
         place = f"{key}.{name}" if key else name

@@ -23,7 +23,7 @@ def on_stop_signals(stop: Callable[[], object]) -> None:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Block SIGTERM and SIGINT in this thread during the `with` block.
+    """Deliver SIGTERM and SIGINT to this thread only after the `with` block.
 
     Processes that are started in the block inherit the signal mask. Signals that arrive in the meantime are
     delivered afterwards.

@@ -1,4 +1,4 @@
-"""TLS of the REST listener. Certificates are reloaded for new connections when their files change."""
+"""TLS of the REST listener. New connections use changed certificate files."""
 
 from __future__ import annotations
 
@@ -80,18 +80,18 @@ def _trust(context: ssl.SSLContext, key: str, file: str) -> None:
 
 
 def file_problem(error: Exception) -> str:
-    """Return why a file cannot be loaded."""
+    """Return the reason why a file cannot be loaded."""
     return getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
 
 
 def of_listener(tls: TlsSettings) -> ReloadingContext:
-    """Return the TLS context of the REST listener, which reloads changed files. Raises ConfigError."""
+    """Return a TLS context for the REST listener that reloads changed files. Raises ConfigError."""
     files = (tls.certificate_file, tls.key_file, tls.client_ca_file)
     return ReloadingContext(lambda: server_context(tls), files)
 
 
 def is_readable(tls: TlsSettings) -> bool:
-    """Return whether the current certificate files are usable. True without TLS."""
+    """Return whether the certificate files can be loaded now. True without TLS."""
     try:
         if tls.certificate_file:
             server_context(tls)
@@ -102,8 +102,7 @@ def is_readable(tls: TlsSettings) -> bool:
 
 
 def of_instances(tls: TlsSettings) -> ReloadingContext:
-    """Return the TLS context for requests to other instances, which reloads changed files. Raises
-    ConfigError."""
+    """Return a TLS context for requests to other instances that reloads changed files. Raises ConfigError."""
     files = (tls.certificate_file, tls.key_file, tls.instances_ca_file)
     return ReloadingContext(lambda: instances_context(tls), files)
 
@@ -120,7 +119,7 @@ class CertifiedProtocol(BoundedProtocol):
 
 
 def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
-    """Return the HTTP protocol class for one listener. The limits and counters are class attributes."""
+    """Create the HTTP protocol class of one listener, whose limits and counters are class attributes."""
 
     class Protocol(CertifiedProtocol):
         pass

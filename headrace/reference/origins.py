@@ -1,4 +1,4 @@
-"""Finds where the value of each setting comes from."""
+"""Finds out whether each setting comes from the environment, the file, or a default."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.console.access.document import PREFIX
 
 
 class SettingOrigin(StrEnum):
-    """Source of a setting's value (environment, file, default), in the order of precedence."""
+    """Source of a setting's value (environment, file or default), in the order of precedence."""
 
     ENVIRONMENT = "environment"
     FILE = "file"
@@ -18,7 +18,7 @@ class SettingOrigin(StrEnum):
 
 
 class Setting(NamedTuple):
-    """A setting: its full name, its effective value, and the origin of the value."""
+    """Full name of a setting, its effective value, and the source of that value."""
 
     key: str
     value: Any

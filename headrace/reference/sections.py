@@ -56,7 +56,7 @@ def _is_mapping(field: FieldInfo) -> bool:
 
 
 def default_of(field: FieldInfo) -> Any:
-    """Return the default of a setting."""
+    """Return the default of a setting's field."""
     return field.get_default(call_default_factory=True, validated_data={})
 
 
@@ -70,7 +70,7 @@ def toml_text(value: object) -> str:
 
 
 def _meanings_of(model: type[BaseModel]) -> dict[str, str]:
-    """Return the description of each setting: the string after it in the source.
+    """Map each setting of a class to its description: the string after it in the source.
 
     Processes of the service do not use this function. pydantic's own search would take a tenth of the CPU
     time of their start.

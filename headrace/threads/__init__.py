@@ -1,2 +1,2 @@
-"""Threads of `headrace serve` outside mirror/: audits, synchronisation of consumer groups, and the watch of
-unused topics. `headrace/wiring.py` starts them."""
+"""Threads of `headrace serve` for audits, synchronisation of consumer groups, and the watch of unused topics.
+`headrace/wiring.py` starts them."""

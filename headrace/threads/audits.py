@@ -1,4 +1,4 @@
-"""Thread in which an instance audits its own lanes. Audits are distributed over the instances like lanes.
+"""Thread in which an instance audits the lanes that it copies itself.
 
 The thread opens connections only while a datastream is audited. A cluster that does not respond delays the
 audits of its datastreams, never the copying.
@@ -51,7 +51,7 @@ _REQUEST_SECONDS: Final = 10.0
 
 
 def audited_lanes(datastreams: Sequence[Datastream], lanes: Collection[LaneKey]) -> list[AuditedLanes]:
-    """Return the lanes that this instance audits, by datastream.
+    """Return, for each audited datastream, the lanes that this instance audits.
 
     If several audited datastreams of a group select a topic, its lanes belong to the first of them.
     """
@@ -93,7 +93,7 @@ def _job_of(datastream: Datastream) -> VerifyJob:
 
 
 class AuditQueue:
-    """Order in which the lanes of an instance are audited.
+    """Determines the order in which an instance audits its datastreams.
 
     Datastreams whose last audit failed come last, in the order of their attempts. A cluster that does not
     respond therefore delays only its own datastreams.
@@ -107,18 +107,19 @@ class AuditQueue:
         self._count = 0
 
     def ordered(self, lanes: Sequence[AuditedLanes]) -> list[AuditedLanes]:
-        """Return the lanes in the order of their audits. Forget datastreams without lanes."""
+        """Return the datastreams in the order of their audits. Forget datastreams without lanes."""
         for name in self._attempts.keys() - {audited.name for audited in lanes}:
             del self._attempts[name]
             self.problems.pop(name, None)
         return sorted(lanes, key=lambda audited: self._attempts.get(audited.name, 1))
 
     def may_wait(self, name: str) -> bool:
-        """Return whether the last audit of a datastream has failed."""
+        """Return whether the audit of a datastream can come later: its last one failed, or it has had
+        none."""
         return self._attempts.get(name) != 0
 
     def note(self, name: str, failure: BaseException | None) -> None:
-        """Record the result of an audit."""
+        """Record whether the audit of a datastream succeeded."""
         self._count += 1
         self._attempts[name] = 0 if failure is None else 1 + self._count
         self.problems.pop(name, None)
@@ -127,7 +128,7 @@ class AuditQueue:
 
 
 class AuditThread(BackgroundThread):
-    """Audits the lanes of the instance as long as it runs. A failure does not affect other threads."""
+    """Audits the lanes of the instance until it is stopped. A failure does not affect other threads."""
 
     def __init__(
         self,
@@ -169,7 +170,7 @@ class AuditThread(BackgroundThread):
         _log.error("audits failed", reason=reason_of(error))
 
     def audit(self, context: EngineContext) -> None:
-        """Audit lanes until no datastream requires an audit or the thread stops."""
+        """Audit lanes until no datastream has an audit enabled or the thread stops."""
         auditor = self._auditor = Auditor(context, self._options)
         queue = AuditQueue()
         while not self._stopping.is_set() and (lanes := self._lanes()):
@@ -211,12 +212,12 @@ class AuditThread(BackgroundThread):
         return has_more
 
     def _copying_seconds(self) -> dict[str, float]:
-        """Return the CPU seconds that workers have spent on each task since the instance started."""
+        """Map each task to the CPU seconds that workers have spent on it since the instance started."""
         return {name: sums.by_name()["cpu_ms"] / 1_000 for name, sums in self._snapshot().task_sums.items()}
 
 
 def _problems_of(auditor: Auditor) -> dict[str, str]:
-    """Return why lanes cannot be audited, for each affected datastream."""
+    """Map each datastream with a lane that cannot be audited to the reason."""
     return {
         name: f"{place}: {report.problem}"
         for name, found in auditor.reports.items()

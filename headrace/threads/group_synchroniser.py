@@ -113,7 +113,7 @@ class GroupSynchroniser(BackgroundThread):
         _log.error("cannot synchronise consumer groups", reason=reason_of(error))
 
     def lead(self, context: EngineContext) -> None:
-        """Synchronise consumer groups until the instance is no longer leader. Raises errors that affect all
+        """Synchronise consumer groups while the instance is the leader. Raises errors that affect all
         datastreams."""
         next_look = context.loop.now()
         while self._is_leading() and not self._stopping.is_set():
@@ -165,7 +165,7 @@ class GroupSynchroniser(BackgroundThread):
             await context.loop.sleep(max(rest, min(interval / 2, _LONGEST_PAUSE_SECONDS)))
 
     def _log(self, context: EngineContext, destination: ClusterRef) -> GroupLog:
-        """Return the log of synchronised groups at a destination, which all its datastreams share."""
+        """Return the log of synchronised groups on a cluster, which all datastreams to this cluster share."""
         if destination not in self._logs:
             self._logs[destination] = progress_log(GroupLog, context, destination)
         return self._logs[destination]

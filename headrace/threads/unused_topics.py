@@ -48,7 +48,7 @@ _CALL_SECONDS: Final = 30.0
 
 @dataclass(frozen=True)
 class ClusterConnections:
-    """Queries clusters over separate connections. Implements `ClusterCalls`."""
+    """Runs queries on clusters over new connections. Implements `ClusterCalls`."""
 
     settings: HeadraceSettings
     seconds: float = _CALL_SECONDS
@@ -117,7 +117,7 @@ def build_retirements(
     followed_groups: Callable[[ClusterRef, GroupKeys], StoredGroups],
     announce: Callable[[tuple[PlacementEvent, ...]], None],
 ) -> TopicRetirements:
-    """Build the functions that retire unused topics from the settings."""
+    """Build the object that retires unused topics from the settings."""
     connections = ClusterConnections(settings)
     store, known = TopicUseStore(nodes), KnownClusters(nodes)
     watch = TopicWatch(store, known, connections, topics, followed_groups, SystemClock())

@@ -48,7 +48,7 @@ _SIGMAS: Final = 2.0
 
 @dataclass(frozen=True)
 class Calibration:
-    """Copy rate of one core for a batch shape. `low`, `high`: `bytes_per_second` minus and plus twice its
+    """Rate at which one core copies a batch shape. `low`, `high`: `bytes_per_second` minus and plus twice its
     standard error; `cpu_seconds`: measured CPU time of the worker."""
 
     shape: BatchShape
@@ -101,8 +101,8 @@ def calibrate(
 
 
 class _Copying:
-    """A running copy by one worker, whose rate is measured topic by topic. `written`: bytes already written
-    to the topics."""
+    """A running copy by one worker, from which the rate of each topic is measured. `written`: bytes already
+    written to each topic."""
 
     def __init__(self, run: CopyRun, steps: Generator[CopyProgress], written: int) -> None:
         self._run = run
@@ -176,7 +176,7 @@ def _rate(shape: BatchShape, rounds: Sequence[tuple[CalibrationSample, Calibrati
 
 @dataclass(frozen=True)
 class CalibrationSample:
-    """Sums since the start of the copy. `at`: monotonic seconds."""
+    """Counters of the copy at one time, since its start. `at`: monotonic seconds."""
 
     at: float
     cpu_seconds: float
@@ -185,8 +185,8 @@ class CalibrationSample:
 
 
 def sums_of(rounds: Sequence[tuple[CalibrationSample, CalibrationSample]], batch_records: int) -> CostSums:
-    """Sum the CPU cost of copying between the two samples of each round. Raises HeadraceError if nothing was
-    copied or no CPU time was measured."""
+    """Add up the CPU cost of copying in all rounds, each given by two samples. Raises HeadraceError if
+    nothing was copied or no CPU time was measured."""
     found: CostSums | None = None
     for sooner, later in rounds:
         seconds, cpu = later.at - sooner.at, later.cpu_seconds - sooner.cpu_seconds

@@ -1,4 +1,4 @@
-"""Topics to which whole batches of a known shape are written."""
+"""Topics for measurements, to which whole batches of a known shape are written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _START_MS: Final = 1_700_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """Batch shape: `records` records of about 1 kB, each half random and half compressible."""
+    """Shape of the batches to write: `records` records of about 1 kB, each half random and half
+    compressible."""
 
     name: str
     codec: Codec
@@ -34,7 +35,7 @@ class BatchShape:
 
 
 class GrowingTopic:
-    """A topic that is empty at first and to which batches are added. `name`: the topic name."""
+    """A topic that is empty at first, and to which a measurement adds batches. `name`: name of the topic."""
 
     def __init__(self, bench: EngineContext, cluster: ClusterRef, shape: BatchShape) -> None:
         self.shape = shape

@@ -183,7 +183,7 @@ def _stack_down(home: Path) -> None:
 
 
 class _Teller:
-    """Prints lines with the seconds since the start of the demo."""
+    """Prints lines that begin with the seconds since the start of the demo."""
 
     _began = time.monotonic()
 

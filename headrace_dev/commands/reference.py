@@ -11,7 +11,7 @@ from headrace.console.terminal import print_text
 
 
 class Page(StrEnum):
-    """A generated page: the name of its file in docs/."""
+    """A generated page of the documentation, by the name of its file in docs/."""
 
     CONFIGURATION = "configuration"
     REST = "rest"

@@ -1,4 +1,5 @@
-"""`headrace-dev spark-env`: variables with which `headrace pmp run` finds Java and its connectors."""
+"""`headrace-dev spark-env`: print the variables with which `headrace pmp run` finds Java and its
+connectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace-dev stack …`: real servers on this machine."""
+"""`headrace-dev stack …`: run real servers on this machine."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _print_line(line: str, as_json: bool) -> None:
 
 
 def _following(file: Path, position: int) -> Iterator[str]:
-    """Yield lines that are appended to a log; the file may be replaced by a shorter one."""
+    """Yield the lines that are appended to a log. A shorter file may replace it."""
     rest = b""
     while True:
         size = file.stat().st_size if file.exists() else 0

@@ -1,4 +1,4 @@
-"""Stop signals of commands that start servers: the commands stop the processes that they have started."""
+"""Signal handling of commands that start servers, so that they stop the processes that they have started."""
 
 from __future__ import annotations
 

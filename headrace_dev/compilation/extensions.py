@@ -63,7 +63,7 @@ def make_extensions(settings: Path, target: Path) -> None:
 
 
 def _units(library: Extension, entries: Sequence[Extension]) -> Iterator[tuple[Path, str]]:
-    """Write each C file, and yield its name and optimization level.
+    """Write each C file to compile, and yield its name and optimization level.
 
     The largest unit comes first, the unit of the entry points last.
     """
@@ -82,7 +82,7 @@ def _c_file(module: str) -> str:
 
 
 def _unit(name: str, sources: Iterable[str]) -> Path:
-    """Write a C file that includes `sources`.
+    """Write a C file that includes the files in `sources`.
 
     Each entry point file of mypyc defines an entry point for its package under the same name, so the unit
     renames it.

@@ -1,5 +1,4 @@
-"""Claims of the demonstration with their evidence. The claims determine the exit code of the
-demonstration."""
+"""Claims that the demonstration checks, with their evidence. They determine its exit code."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement of the demonstration, whether it was confirmed, and the measurement."""
+    """A claim of the demonstration, whether it was confirmed, and the measurement."""
 
     statement: str
     held: bool
@@ -43,7 +42,7 @@ class LatencyPhase:
 
 @dataclass
 class DemoFindings:
-    """Contents of the demonstration's report, collected while it runs."""
+    """Findings of the demonstration for its report, collected while it runs."""
 
     claims: list[Claim] = field(default_factory=list)
     task_loads: list[TaskLoads] = field(default_factory=list)
@@ -63,11 +62,11 @@ class DemoFindings:
     """Reason for a premature end; empty otherwise."""
 
     def reach(self, part: str) -> None:
-        """Record that a part of the demonstration has started."""
+        """Record which part of the demonstration has started."""
         self.reached = part
 
     def stop_at(self, reason: str) -> None:
-        """Record that the demonstration ended early, in the current part."""
+        """Record that the demonstration has ended early, in the current part."""
         self.stopped = f"the demonstration stopped at {self.reached!r}: {reason}"
 
     def claim(self, statement: str, held: bool, evidence: str) -> Claim:
@@ -78,5 +77,5 @@ class DemoFindings:
 
     @property
     def all_held(self) -> bool:
-        """True if the demonstration completed and every claim was confirmed."""
+        """True if the demonstration was completed and every claim was confirmed."""
         return not self.stopped and bool(self.claims) and all(claim.held for claim in self.claims)

@@ -1,4 +1,4 @@
-"""Stored list of a demonstration's running processes, for other commands."""
+"""List of a demonstration's running processes in a file, so that other commands can find and end them."""
 
 from __future__ import annotations
 

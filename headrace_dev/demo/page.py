@@ -1,4 +1,4 @@
-"""Writes the demonstration's report (report.html), a single self-contained file."""
+"""Writes the demonstration's report (report.html) as a single self-contained file."""
 
 from __future__ import annotations
 

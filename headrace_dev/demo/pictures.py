@@ -1,4 +1,4 @@
-"""Charts of the demonstration's report, as SVG text."""
+"""Draws the charts of the demonstration's report as SVG text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLUE, _RED, _GREY = "#2b6cb0", "#c53030", "#718096"
 
 
 def load_picture(findings: DemoFindings) -> str:
-    """Return an SVG chart of the load per task, before and after, side by side."""
+    """Return an SVG chart of the load of each task, before and after the rebalance side by side."""
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     axes = figure.subplots(1, max(len(findings.task_loads), 1), sharey=True, squeeze=False)[0]
     for axis, found in zip(axes, findings.task_loads, strict=False):

@@ -1,4 +1,4 @@
-"""Compilation and downloads that the first demonstration of a checkout runs while its servers start."""
+"""Compiles and downloads what the first demonstration of a checkout needs, while its servers start."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class DemoPreparation:
                 process.kill()
 
     def _is_build_missing(self) -> bool:
-        """Return whether the build is missing although this machine can create it."""
+        """Return whether the build is missing and this machine can create it."""
         if is_built(self._checkout):
             return False
         check = subprocess.run([*_COMPILATION, "check"], cwd=self._checkout, check=False)

@@ -75,7 +75,7 @@ class DemoStory:
         self._echo(f"the monitor may {'act' if is_on else 'not act yet'}: {reason}")
 
     def by_count(self) -> None:
-        """Measure the load per task while partitions are placed by count."""
+        """Measure the load of each task while partitions are placed by count."""
         self._processes.start_sampler()
         self._until("Pinot has load samples", self._watch.sampled)
         self._pause(9)
@@ -113,7 +113,7 @@ class DemoStory:
         )
 
     def settled(self) -> None:
-        """Measure the latency in normal operation, after the rebalance."""
+        """Measure the latency in normal operation after the rebalance."""
         self._until("the backlog is gone", self._is_quiet)
         since = self._watch.now_ms()
         self._let_the_monitor_act(True, "everything is placed by load")
@@ -127,7 +127,8 @@ class DemoStory:
         )
 
     def shift(self) -> None:
-        """Shift traffic so that a task is overloaded; the monitor must detect it and request a rebalance."""
+        """Shift traffic so that a task is overloaded. The monitor must detect this and request a
+        rebalance."""
         before = plan_of(self._client)["epoch"]
         since = self._watch.now_ms()
         self._processes.set_traffic(shifted_rates())
@@ -153,7 +154,7 @@ class DemoStory:
         self._recover(since)
 
     def kill(self) -> None:
-        """Kill an instance; the other one must take over its partitions."""
+        """Kill an instance. The other instance must take over its partitions."""
         victim = INSTANCES[-1]
         plan = plan_of(self._client)
         partitions = self._partitions_of(plan, victim)

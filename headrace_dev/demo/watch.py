@@ -1,4 +1,4 @@
-"""Measurements of the demonstration, from REST, Pinot and the clock."""
+"""Measures the demonstration, from REST, Pinot and the clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pinot.time_range import TimeRange
 
 
 class Watch:
-    """Measurements of the demonstration, and the time since it started."""
+    """Takes the measurements of the demonstration, and the time since its start."""
 
     def __init__(self, settings: HeadraceSettings) -> None:
         self._client = PinotClient(settings.pinot)
@@ -66,7 +66,7 @@ class Watch:
         return latency_by_task(self._client, TimeRange.up_to(self.now_ms(), int(seconds * 1000)), DATASTREAM)
 
     def partition_loads(self, seconds: float) -> dict[str, float]:
-        """Return the bytes per second of each source partition (`topic-number`), from samples in Pinot."""
+        """Map each source partition (`topic-number`) to its bytes per second, from samples in Pinot."""
         when = TimeRange.up_to(self.now_ms(), int(seconds * 1000))
         rows = partition_rates(self._client, "source", when, statistic=Statistic.MEAN)
         return {f"{row.topic}-{row.kafka_partition}": row.inflow for row in rows}
@@ -85,7 +85,7 @@ class Watch:
         ]
 
     def sampled(self) -> bool:
-        """Return whether Pinot has loads of partitions yet."""
+        """Return whether Pinot already has loads of partitions."""
         try:
             return any(rate > 0 for rate in self.partition_loads(15).values())
         except HeadraceError:
@@ -93,7 +93,7 @@ class Watch:
 
 
 def task_loads(title: str, plan: Mapping[str, Any], loads: Mapping[str, float]) -> TaskLoads:
-    """Sum the loads of the partitions of each task in the plan."""
+    """Add up the loads of the partitions in each task of the plan."""
     return TaskLoads(
         title,
         {
@@ -110,7 +110,7 @@ def plan_of(client: RestClient) -> dict[str, Any]:
 
 
 def moves_of(client: RestClient, epoch: int) -> list[dict[str, object]]:
-    """Return the partitions that an epoch moved, with reasons."""
+    """Return the partitions that the plan of an epoch moved, with the reasons."""
     return [
         {
             "partition": f"{event['topic']}-{event['kafka_partition']}",

@@ -1,4 +1,4 @@
-"""The reference of every command, generated from the command line itself."""
+"""Generates the reference of every command from the command line itself."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SPECIAL: Final = re.compile(r"[*|<\\]")
 
 class Parameter(NamedTuple):
     """An argument or option of a command. `value`: type of the option's value, empty for a flag; `bounds`:
-    default and limits of the option."""
+    default and limits of the value."""
 
     name: str
     value: str

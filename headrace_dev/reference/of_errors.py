@@ -1,4 +1,4 @@
-"""Reference of all errors with their remedies, generated from the error classes."""
+"""Generates the reference of all errors, with their remedies, from the error classes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def errors_reference() -> str:
 
 
 def every_kind() -> list[Kind]:
-    """Return every error class on the page."""
+    """Return every error class that the page lists."""
     return [kind for modules in _SECTIONS.values() for module in modules for kind in kinds_of(module)]
 
 

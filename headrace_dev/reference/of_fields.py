@@ -1,4 +1,4 @@
-"""Reference of the fields of a datastream, generated from the table of options and from the command line."""
+"""Generates the reference of a datastream's fields from the table of options and the command line."""
 
 from __future__ import annotations
 

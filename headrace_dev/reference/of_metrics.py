@@ -1,4 +1,4 @@
-"""Reference of all Prometheus metrics, generated from the exporters."""
+"""Generates the reference of all Prometheus metrics from their exporters."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ _UNITS: Final = (
 
 @dataclass(frozen=True)
 class DescribedMetric:
-    """A metric of an exporter. `name`: name of the metric in Prometheus; `kind`: type of the metric;
-    `labels`: labels of every series."""
+    """A Prometheus metric as the reference describes it. `name`: name of the metric in Prometheus; `kind`:
+    type of the metric; `labels`: labels of every series."""
 
     name: str
     kind: str
@@ -73,7 +73,7 @@ class DescribedMetric:
 
     @property
     def unit(self) -> str:
-        """Unit according to the name; empty for plain numbers."""
+        """Unit according to the name of the metric; empty for plain numbers."""
         stem = self.name.removesuffix("_total")
         return next((unit for ending, unit in _UNITS if stem.endswith(ending)), "")
 
@@ -95,7 +95,7 @@ def metrics_reference() -> str:
 
 
 def described() -> Mapping[str, Sequence[DescribedMetric]]:
-    """Return every metric, by exporter."""
+    """Map each exporter to its metrics."""
     clock = SystemClock()
     collectors = (
         InstanceCollector(InstanceSnapshot, clock),
@@ -138,7 +138,7 @@ def _row(metric: DescribedMetric) -> str:
 
 
 def _theirs(equivalent: MetricEquivalent) -> str:
-    """Format the metric names of another mirror as code; leave notes in brackets unchanged."""
+    """Format the metric names of another mirror as code, and leave notes in brackets unchanged."""
     return (
         equivalent.theirs
         if equivalent.theirs.startswith("(")

@@ -1,4 +1,4 @@
-"""Reference of the REST interface, generated from its OpenAPI document."""
+"""Generates the reference of the REST interface from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """Describe a type of the OpenAPI document; types of this document are links."""
+    """Describe a type of the OpenAPI document, with links to the types that the document defines."""
     if "$ref" in schema:
         name = str(schema["$ref"]).removeprefix(_SCHEMAS)
         return f"[{name}](#{name.lower()})"
@@ -114,7 +114,7 @@ def _bounds(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _block(value: Any) -> Iterator[str]:
-    """Yield a JSON block, with one line per member."""
+    """Yield the lines of a JSON block, one for each member."""
     yield "```json"
     if isinstance(value, dict) and value:
         members = [f"  {json.dumps(key)}: {_line(item)}" for key, item in value.items()]

@@ -1,4 +1,4 @@
-"""Configuration reference, generated from the settings classes."""
+"""Generates the reference of the configuration from the settings classes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _WORDS: Final = {
 
 
 def _type(annotation: Any) -> str:
-    """Return the type of a setting in terms of TOML."""
+    """Return the TOML type of a setting."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type(arguments[0])

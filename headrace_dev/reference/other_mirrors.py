@@ -1,4 +1,4 @@
-"""Equivalents of the metrics of MirrorMaker 2 and Brooklin."""
+"""Table of metrics of MirrorMaker 2 and Brooklin with their equivalents in Headrace."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 
 class MetricEquivalent(NamedTuple):
-    """Equivalent of another mirror's metric. `theirs`: names in the other mirror; `ours`: PromQL expression,
-    empty if there is none; `note`: differences."""
+    """Metrics of another mirror (`theirs`), and their equivalent. `ours`: PromQL expression, empty if there
+    is none; `note`: differences."""
 
     theirs: str
     ours: str

@@ -1,4 +1,4 @@
-"""Remedy for each kind of error, if the error itself contains no better advice."""
+"""Table of remedies for each kind of error, shown if the error itself contains no better advice."""
 
 from __future__ import annotations
 

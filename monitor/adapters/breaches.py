@@ -1,4 +1,4 @@
-"""Durations of past breaches, from closed incidents."""
+"""Reads the durations of past breaches from closed incidents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ASKED_FOR: Final = re.compile(r"\brebalance r-\d+ (?:asked for|requested)\b")
 
 
 def from_records(records: Iterable[IncidentRecord], datastream: str) -> tuple[PastBreach, ...]:
-    """Return the past breaches of a datastream. `records`: breaches, latest first."""
+    """Return the past breaches of a datastream. `records`: its incidents, latest first."""
     mine = (record for record in records if record.datastream == datastream)
     found = [
         _breach(breach.opened_ms, breach.closed_ms, breach.gain, (entry.text for entry in breach.timeline))
@@ -33,7 +33,7 @@ def from_records(records: Iterable[IncidentRecord], datastream: str) -> tuple[Pa
 
 
 def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]:
-    """Return the past breaches from incidents of the REST interface."""
+    """Return the past breaches of a datastream from the REST interface's list of incidents."""
     return tuple(
         _breach(
             answer["opened_ms"],
@@ -46,7 +46,8 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
 
 
 def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, ...]:
-    """Return the past breaches; empty if the incidents cannot be read, which must not delay a rebalance."""
+    """Return the past breaches. If incidents cannot be read, return none, because a rebalance must not
+    wait."""
     try:
         return read()
     except HeadraceError as error:
@@ -55,7 +56,7 @@ def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, 
 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
-    """Return the past breach that an incident describes.
+    """Return the past breach that a closed incident describes.
 
     `gain`: None if no rebalance was requested. Older records have no gain; there, an entry of the timeline
     shows that a rebalance was requested. A shortened timeline may have lost this entry.

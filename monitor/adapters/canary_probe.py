@@ -56,7 +56,8 @@ _WAIT: Final = FetchWait(500, "canary")
 
 @dataclass(frozen=True, slots=True)
 class CanaryEnd:
-    """Cluster and topic at the source or the destination of canary records."""
+    """One end of a canary's path: the cluster and the topic of its records at the source or the
+    destination."""
 
     cluster: KafkaCluster
     topic: str
@@ -86,7 +87,7 @@ class CanaryProbe:
 
     @property
     def problem(self) -> str:
-        """Reason why records cannot be written or read, or an empty string."""
+        """Reason why records currently cannot be written or read; empty if they can."""
         return "; ".join(self._problems.values())
 
     def start(self) -> None:
@@ -149,7 +150,7 @@ class CanaryProbe:
         *,
         repeats: bool = False,
     ) -> bool:
-        """Run a step of the canary, and return whether it succeeded. `repeats`: retry transient errors for
+        """Run one step of the canary, and return whether it succeeded. `repeats`: retry transient errors for
         some seconds."""
         side = "source" if session is self._writing else "destination"
 
@@ -195,7 +196,7 @@ class CanaryProbe:
             raise
 
     async def _find_end(self, cluster: Cluster) -> None:
-        """Set the read position to the end of the log, or to 0 if the topic does not exist yet."""
+        """Start reading at the end of the destination's log, or at 0 if the topic does not exist yet."""
         place = self._destination.place
         await cluster.refresh([place.topic])
         if cluster.topics[place.topic].error in MISSING:
@@ -215,8 +216,8 @@ class CanaryProbe:
             if part.error in MISSING:
                 raise TopicMissing(f"topic {place.topic} of {cluster.name} does not exist")
             if part.error in TRANSIENT:
-                raise Unreachable(f"reading {place}: broker returned {name_of(part.error)}")
-            raise cluster.error(part.error, f"reading {place}", f"Read on topic {place.topic}")
+                raise Unreachable(f"cannot read {place}: broker returned {name_of(part.error)}")
+            raise cluster.error(part.error, f"cannot read {place}", f"Read on topic {place.topic}")
         self._take(part, loop.now())
 
     def _take(self, part: FetchedPartition, now: float) -> None:
@@ -235,7 +236,7 @@ class CanaryProbe:
         self._position = position
 
     def _indices(self, records: list[Record]) -> Iterator[int]:
-        """Yield the indices of records that this probe wrote. Records of other probes are ignored."""
+        """Yield the index in each record that this probe wrote. Records of other probes are ignored."""
         for record in records:
             if record.key != self._id.encode():
                 continue

@@ -1,4 +1,5 @@
-"""Access to the service from within an instance, without HTTP. Implements `monitor.ports.Service`."""
+"""Access to the service from a monitor within an instance, without HTTP. Implements
+`monitor.ports.Service`."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ class ControlService:
         return self._instances.movements()
 
     def has_own_monitor(self) -> bool:
-        """Return False, because this is the monitor within the service."""
+        """Return False, because this monitor is the service's own."""
         return False
 
     def hold(self) -> LeaseHold:

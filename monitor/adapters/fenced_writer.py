@@ -39,7 +39,7 @@ class FencedWriter:
         self._is_busy = False
 
     async def take(self, cluster: Cluster) -> None:
-        """Fence the topic's current writer, so that only this writer can write. Raises Unreachable,
+        """Fence the topic's former writer, so that only this one can write. Raises Unreachable,
         NotAuthorized, Refused. Further calls do nothing, because they could fence a successor."""
         if self._former is not None:
             return
@@ -51,11 +51,11 @@ class FencedWriter:
         self._producer = SequencedProducer(self._former)
 
     def reclaim(self) -> None:
-        """Make the next write fence all other writers again."""
+        """Make the next write fence all other writers, even if another writer has fenced this one."""
         self._former = self._producer = None
 
     async def write(self, cluster: Cluster, values: Mapping[str, bytes | None]) -> None:
-        """Write records with the given values by key, and wait until all replicas have them.
+        """Write a record for each key with its value, and wait until all replicas have the records.
 
         Raises Fenced if another writer has taken over, Unreachable, NotAuthorized, Refused. After an error,
         some of the values may have been written.

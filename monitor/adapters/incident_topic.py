@@ -1,4 +1,4 @@
-"""Incidents in a compacted topic as JSON keyed by id, and in another topic as rows for Pinot.
+"""Stores incidents as JSON in a compacted topic with the id as key, and as rows for Pinot in another topic.
 
 Implements `monitor.records.keeper.RecordStore`. The topic has a single writer: `load` fences the previous
 monitor. A former monitor may resume after a freeze, and must not overwrite records of its successor.
@@ -95,7 +95,7 @@ class IncidentTopic:
         return found
 
     def reclaim(self) -> None:
-        """Make the next write fence all other writers again."""
+        """Make the next write fence all other writers, even if another writer has fenced this one."""
         self._writer.reclaim()
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
@@ -127,7 +127,7 @@ class IncidentTopic:
         self._log_skipped_rows(next(iter(refused.values()), ""))
 
     async def _put_rows(self, rows: Mapping[str, bytes], cluster: Cluster) -> Mapping[str, str]:
-        """Write rows of incidents for Pinot. Return the error of each rejected row, by key."""
+        """Write rows of incidents for Pinot. Map the key of each rejected row to its error."""
         await create_missing(cluster, self._rows)
         now_ms, refused = cluster.loop.clock.now_ms(), dict[str, str]()
         records = [Record(0, now_ms, key.encode(), row) for key, row in rows.items()]
@@ -139,7 +139,7 @@ class IncidentTopic:
         return refused
 
     def _log_skipped_rows(self, reason: str) -> None:
-        """Log when rows begin to be skipped, when writes succeed again, and changes of the reason."""
+        """Log when rows start to be rejected, when the reason changes, and when writes succeed again."""
         if reason and reason != self._row_trouble:
             _log.warning("cannot write incident rows for Pinot", topic=self._rows.name, reason=reason)
         elif self._row_trouble and not reason:

@@ -1,5 +1,5 @@
-"""Parsing of instances' reports on their lanes, in the format of `/v1/lanes`. A value that is missing in the
-report of another version is parsed as unknown."""
+"""Parses instances' reports on their lanes, in the format of `/v1/lanes`. A value that is missing in the
+report of another version is unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _BEGINS: Final = frozenset({"starting"})
 
 
 def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evidence:
-    """Return the lanes of a datastream's topics, and the other lanes of its group. Raises DamagedState.
+    """Return the lanes that copy a datastream's topics, and the other lanes of its group. Raises
+    DamagedState.
 
     Datastreams of a group share the same tasks.
     """

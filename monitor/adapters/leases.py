@@ -1,4 +1,4 @@
-"""Lease of a monitor within an instance, and the service's record of leases and requested rebalances."""
+"""Lease of a monitor within an instance, and the leases and rebalances that the service has recorded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BETWEEN: Final = "another monitor, between two evaluations by this one"
 
 
 class HeldLease:
-    """Lease of one monitor within the service. `instance`: instance that runs the monitor."""
+    """Lease of one monitor that runs within the service. `instance`: instance that runs the monitor."""
 
     def __init__(self, acting: MonitorActions, control: Control, instance: InstanceName) -> None:
         self._acting = acting
@@ -51,7 +51,8 @@ class HeldLease:
 
 
 def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
-    """Return the lease id if `holder` has the lease, and the name of the other monitor if not."""
+    """Return the lease id of `holder`, or the name of the monitor that has the lease instead. The other value
+    is empty."""
     lease = state.lease
     if lease is not None and lease.holder == holder:
         return lease.identity, ""
@@ -59,12 +60,12 @@ def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
 
 
 def judged_between(before: str, now: str) -> str:
-    """Return the other monitor that held the lease between the last two renewals, or an empty string."""
+    """Describe that another monitor held the lease between the last two renewals; empty if none did."""
     return _BETWEEN if before and now not in ("", before) else ""
 
 
 def record_of(state: ActingState, waiting: DatastreamName | None) -> ActionRecord:
-    """Return the recent rebalances of all monitors."""
+    """Return the rebalances that all monitors have requested recently."""
     switch = state.switch
     off = "" if switch.is_on else switch.reason or f"by {switch.requested_by}"
     return ActionRecord(

@@ -1,4 +1,4 @@
-"""Measurements from Pinot.
+"""Reads measurements from Pinot.
 
 Implements `monitor.ports.Measurements` and `monitor.objectives.past.PastMeasurements`.
 """
@@ -21,7 +21,7 @@ from pinot.topic_latency import arrived, late_reports, lateness, stale_by_topic
 
 
 class PinotMeasurements:
-    """Measurements in Pinot: histograms summed over the window, and the last lag of each partition."""
+    """Measurements in Pinot: histograms summed over a window, and the last reported lag of each partition."""
 
     remark = ""
 
@@ -32,7 +32,8 @@ class PinotMeasurements:
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """Return an observation for each topic with rows in the window. Raises Unreachable, AnalyticsError.
+        """Return the measurements of each topic that has rows in the window. Raises Unreachable,
+        AnalyticsError.
 
         Each source in `together` gets a single observation for all its topics. Lags of at most `least_ms` are
         omitted.
@@ -62,8 +63,8 @@ class PinotMeasurements:
         return TopicLatencySums(found.places, found.records, late, stale_by_topic(self._client, when, ages))
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics:
-        """Return the late records since `since_ms`, by topic of the sources. The lateness of a record is the
-        upper bound of its histogram bucket. Raises Unreachable, AnalyticsError."""
+        """Return, for each topic of the sources, the records since `since_ms` that were late. The lateness of
+        a record is the upper bound of its histogram bucket. Raises Unreachable, AnalyticsError."""
         now_ms = self._clock.now_ms()
         groups = sorted({source.group for source in sources})
         when = TimeRange.up_to(now_ms, max(now_ms - since_ms, 1))

@@ -1,4 +1,4 @@
-"""The service through its REST interface. Implements `monitor.ports.Service`."""
+"""Access to the service through its REST interface. Implements `monitor.ports.Service`."""
 
 from __future__ import annotations
 

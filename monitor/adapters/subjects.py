@@ -1,4 +1,4 @@
-"""Converts the service's report on a datastream to the input of an evaluation."""
+"""Converts the service's report on a datastream to a subject of evaluation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def subject_of(
     reason: str,
     sets_aside: bool,
 ) -> ObjectiveSubject:
-    """Return a datastream as the input of an evaluation.
+    """Return the subject whose latency objectives the monitor evaluates for a datastream.
 
     `paused`: topics with paused partitions, if known. `reason`: problem of the datastream, or an empty
     string. `sets_aside`: the problem prevents the copying of a part of the datastream.
@@ -41,6 +41,6 @@ def subject_of(
 
 
 def groups_of_one(groups: Iterable[str], *, is_whole: bool) -> frozenset[str]:
-    """Return the names of groups that consist of one datastream. `groups`: group of every datastream. The
-    result is empty unless `is_whole`: all datastreams are known."""
+    """Return the names of groups that consist of one datastream. `groups`: the group of each datastream.
+    Empty unless `is_whole`, that is, unless all datastreams are known."""
     return frozenset(group for group, count in Counter(groups).items() if count == 1 and is_whole)

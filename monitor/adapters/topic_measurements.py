@@ -1,4 +1,4 @@
-"""Measurements from the metrics topic that instances write. Implements `monitor.ports.Measurements` and
+"""Reads measurements from the metrics topic that instances write. Implements `monitor.ports.Measurements` and
 `monitor.objectives.past.PastMeasurements`."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Decoding these rows takes one core about 10 s, in which no objective is evaluate
 
 @dataclass
 class _ReadState:
-    """Rows read from the metrics topic, and the next offset of each partition."""
+    """Rows that were read from the metrics topic, and the next offset of each partition."""
 
     rows: RecentRows
     next: dict[int, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class _ReadState:
 
 
 class TopicMeasurements:
-    """Reads the metrics topic: the window at the first call, and only new rows at later calls.
+    """Reads the metrics topic: a whole window at the first call, and only new rows at later calls.
 
     Windows that are requested within a second share one read. After a failure, or after a pause longer than
     the longest window, reading restarts at the start of this window. A window is at most one hour long.
@@ -94,7 +94,7 @@ class TopicMeasurements:
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """Return an observation for each topic with rows in the window.
+        """Return the measurements of each topic that has rows in the window.
 
         Ages below `least_ms` are included, because all rows are read anyway. Raises TopicMissing, TimedOut,
         Unreachable, NotAuthorized; AnalyticsError if the window is too long.
@@ -104,7 +104,7 @@ class TopicMeasurements:
             self._require_times(least_ms)
         if window_seconds > LONGEST_SECONDS:
             raise AnalyticsError(
-                f"a window of {window_seconds:g} s is too long for {self._topic}",
+                f"cannot read a window of {window_seconds:g} s from {self._topic}",
                 advice="windows of more than an hour require Pinot",
             )
         self._ensure_read(now_ms, window_ms, is_new=window_ms in self._answered)
@@ -122,7 +122,7 @@ class TopicMeasurements:
         reach_ms = next((reach for reach in _REACHES_MS if reach >= now_ms - period.since_ms), None)
         if reach_ms is None:
             raise AnalyticsError(
-                f"the period is too old: only the last hour of {self._topic} is read",
+                f"cannot read measurements older than an hour from {self._topic}",
                 advice="measurements older than an hour require Pinot",
             )
         self._require_times(min(milliseconds, default=math.inf))
@@ -133,16 +133,16 @@ class TopicMeasurements:
         return self._state.rows.past(period, milliseconds)
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics:
-        """Return the late records since `since_ms` by topic, at most of the last hour. Raises the errors of
-        `observe`."""
+        """Return, for each topic, the records since `since_ms` that were late, at most of the last hour.
+        Raises the errors of `observe`."""
         now_ms = self._clock.now_ms()
         self._require_times(least_ms)
         self._ensure_read(now_ms, min(now_ms - since_ms, LONGEST_SECONDS * 1_000))
         return self._state.rows.late(sources, since_ms)
 
     def _require_times(self, least_ms: float) -> None:
-        """Keep the times of latencies above `least_ms` from now on. Drop all rows if latencies above
-        `least_ms` were not kept so far."""
+        """Keep the times of latencies above `least_ms` from now on. If these were not kept before, drop all
+        rows, so that they are read again."""
         if least_ms < self._least_ms:
             self._least_ms = least_ms
             self._drop()
@@ -164,7 +164,7 @@ class TopicMeasurements:
         self._drop()
 
     def _drop(self) -> None:
-        """Drop all rows that were read. A read in progress adds to the dropped rows."""
+        """Drop all rows. A read that is in progress adds its rows to the dropped ones."""
         self._state, self._looked_ms = _ReadState(RecentRows(self._least_ms)), 0
 
     def _refuse_too_many(self, since_ms: int) -> None:
@@ -193,8 +193,8 @@ class TopicMeasurements:
             raise
 
     async def _read_on(self, state: _ReadState, since_ms: int, cluster: Cluster) -> None:
-        """Read the rows after the position of each partition. Raises TopicRecreated if the topic was created
-        again since the last read."""
+        """Read the rows from the next offset of each partition. Raises TopicRecreated if the topic was
+        created again since the last read."""
         places, position = await self._client.partitions(cluster), state.next
         ends = await partition_offsets(cluster, places, LATEST)
         topic_id = cluster.topic_id(self._topic)
@@ -229,7 +229,7 @@ class TopicMeasurements:
 
 
 def _first_row(start: int, end: int) -> int:
-    """Return the offset of the first row of a partition to read.
+    """Return the offset of the first row to read in a partition.
 
     If the broker found none (`start` is negative), returns the end offset.
     """

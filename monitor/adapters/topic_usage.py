@@ -1,4 +1,4 @@
-"""Daily sums of the metrics topic that instances write, for services without Pinot."""
+"""Computes daily usage from the metrics topic that instances write, for services without Pinot."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _COUNTS: Final = ("records_copied", "bytes_copied", "batches", "cpu_ms")
 
 @dataclass
 class _DailySums:
-    """Sums of rows since the day that starts at `since_ms`. `next`: offset to read next, by partition."""
+    """Daily sums of the rows since `since_ms`, the start of a day. `next`: offset to read next in each
+    partition."""
 
     since_ms: int
     next: dict[int, int] = field(default_factory=dict)
@@ -54,13 +55,13 @@ class _DailySums:
                 sums[number] += count
 
     def forget(self, before_ms: int) -> None:
-        """Drop the sums of earlier days."""
+        """Drop the sums of all days before `before_ms`."""
         self.since_ms = before_ms
         self.sums = {key: total for key, total in self.sums.items() if key[0] >= before_ms}
 
 
 class TopicUsage:
-    """Daily sums of the rows of the metrics topic. Thread-safe.
+    """Daily sums of the rows in the metrics topic. Thread-safe.
 
     The sums are kept between calls, so that each call reads only new rows.
 
@@ -79,7 +80,7 @@ class TopicUsage:
         self._known: _DailySums | None = None
 
     def sums(self, when: TimeRange) -> list[UsageSum]:
-        """Return the sums of each group, topic and day in the time range, which starts at midnight (UTC).
+        """Return the usage of each group, topic and day in the time range, which starts at midnight (UTC).
 
         Raises TopicMissing, Unreachable, NotAuthorized, and AnswerTooLarge for too many rows or sums.
         """

@@ -1,4 +1,4 @@
-"""Alerts of the monitor: conditions, silences, and the queue of each receiver.
+"""Alerts of the monitor: when they fire, silences, and the queue of each receiver.
 
 Decisions are pure: callers pass the time as an argument. The clients of receivers are in
 `monitor/adapters/receivers/`. Each receiver has its own thread, and cannot delay the evaluation.

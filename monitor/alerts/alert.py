@@ -1,4 +1,4 @@
-"""Alerts and the notices sent to receivers. Pure.
+"""Alerts, and the notices about them that receivers get. Pure.
 
 As in Alertmanager, labels identify an alert and do not change while it fires. Annotations describe its
 current state. https://prometheus.io/docs/alerting/latest/clients/
@@ -38,8 +38,8 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AlertKind:
-    """Kind of alert in the catalogue. `name`: value of the label `alertname`, and name of the alert's page in
-    docs/runbooks/."""
+    """An entry of the alert catalogue. `name`: value of the label `alertname`, and name of the alert's page
+    in docs/runbooks/."""
 
     name: str
     severity: Severity
@@ -58,7 +58,7 @@ class AlertKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A problem to report to receivers, which has existed since `since_ms` (epoch ms).
+    """A problem that has existed since `since_ms` (epoch ms), to be reported to receivers.
 
     `cluster`: alias of the source cluster, or of the cluster of `topic`. `done`: action that Headrace has
     taken. `partitions`: number of affected partitions, 0 if the alert is not about partitions. `worst`: most
@@ -88,7 +88,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class AlertNotice:
-    """State of an alert, as sent to a receiver.
+    """State of an alert in the form that receivers get.
 
     `ended_ms`: time at which the alert was resolved (epoch ms), None while it fires. `link`: REST URL of the
     datastream, or of the health report for other alerts.
@@ -102,7 +102,8 @@ class AlertNotice:
 
     @property
     def key(self) -> str:
-        """Hash of the labels in 16 hexadecimal digits, which is the same for all states of an alert."""
+        """Hash of the labels as 16 hexadecimal digits, which is the same while the alert fires and when it
+        resolves."""
         text = "\xff".join(f"{name}\xfe{value}" for name, value in sorted(self.labels.items()))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -114,7 +115,7 @@ class AlertNotice:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Settings that affect the content of every notice.
+    """Settings for the content of all notices.
 
     `labels`: additional labels. `runbook`: URL of the runbook with the placeholder `{alertname}`; if empty,
     notices contain the path `docs/runbooks/{alertname}.md`. `service`: base URL of the REST interface.

@@ -42,7 +42,8 @@ class AlertMetrics:
         return Counter(f"headrace_alerts_{name}", text, labels, registry=self.registry)
 
     def watch(self, receiver: str, waiting: Callable[[], int]) -> None:
-        """Export the metrics of a receiver. `waiting`: called at each scrape."""
+        """Add the metrics of a receiver. `waiting`: returns the number of pending alerts, called at each
+        scrape."""
         self._waiting.labels(receiver).set_function(lambda: float(waiting()))
         for counter in (self._failed, self._dropped):
             counter.labels(receiver)
@@ -70,5 +71,5 @@ class AlertMetrics:
         self._failed.labels(receiver).inc(alerts)
 
     def count_dropped(self, receiver: str, alerts: int) -> None:
-        """Count alerts dropped because the queue was full."""
+        """Count alerts that were dropped because the queue was full."""
         self._dropped.labels(receiver).inc(alerts)

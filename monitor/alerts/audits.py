@@ -44,8 +44,8 @@ def _sentence(topic: str, fault: AuditFault) -> str:
 
 
 def audits_of_answer(rest: InstanceClient) -> Sequence[TopicAudit]:
-    """Return the state of continuous audits that a service reports. The result is empty if the service's
-    version has no continuous audits."""
+    """Return the states of continuous audits in a response of the service. Empty if the service's version has
+    no continuous audits."""
     try:
         answer = rest.get("/v1/audits")
     except NotFound:

@@ -23,7 +23,7 @@ In this time, the leader finds the canary topic at the source and creates its co
 
 
 def canary_alerts(states: Mapping[DatastreamName, CanaryState]) -> Iterator[Alert]:
-    """Yield the alerts that the current states of canaries cause."""
+    """Yield an alert for each canary whose current state requires one."""
     for name, state in states.items():
         cluster, figures = state.path.source, state.figures
         if figures.lost_seconds is not None and figures.lost_seconds < LOST_SECONDS:

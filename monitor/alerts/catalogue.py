@@ -98,7 +98,7 @@ OF_PARTITIONS: Final = OF_CLUSTERS | {
 
 
 class ClockReading(NamedTuple):
-    """Current time on both clocks: epoch milliseconds for display, monotonic seconds for durations."""
+    """Current time of two clocks: epoch milliseconds for display, monotonic seconds for durations."""
 
     ms: int
     seconds: float
@@ -106,8 +106,8 @@ class ClockReading(NamedTuple):
 
 @dataclass(frozen=True)
 class AlertTimes:
-    """Times after which alerts fire or resolve, set by operators. The metadata of a field contains the bounds
-    of its value, with the names that pydantic uses."""
+    """Times after which alerts fire or resolve, set by operators. The metadata of each field contains the
+    bounds of its value, named as in pydantic."""
 
     halted_after_seconds: float = field(default=30.0, metadata=_TIME)
     """Time for which a part of a datastream must not have been copied before HeadraceDatastreamHalted fires,
@@ -151,7 +151,7 @@ class AlertTimes:
 
 @dataclass(frozen=True)
 class AlertPatience(AlertTimes):
-    """Times for which conditions must last, by kind of alert.
+    """Times for which the condition of an alert must last before the alert fires or resolves.
 
     `burnt_seconds`: time after the alert of an incident for which short windows of error budgets still
     contain the incident. `late_seconds`: time for which records must be late without interruption.
@@ -161,7 +161,7 @@ class AlertPatience(AlertTimes):
     late_seconds: float = 0.0
 
     def before(self, kind: AlertKind) -> float:
-        """Return the seconds for which a condition must last before its alert fires."""
+        """Return the seconds for which a condition must last before an alert of this kind fires."""
         waits = {
             HALTED: self.halted_after_seconds,
             LATE: self.late_seconds,
@@ -177,7 +177,7 @@ class AlertPatience(AlertTimes):
         return waits.get(kind, self.partitions_after_seconds if kind in OF_PARTITIONS else 0.0)
 
     def after(self, kind: AlertKind) -> float:
-        """Return the seconds for which a condition must be absent before its alert resolves."""
+        """Return the seconds for which a condition must be absent before an alert of this kind resolves."""
         if kind is LATE:
             return self.recovered_after_seconds
         return (

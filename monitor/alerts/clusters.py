@@ -1,4 +1,4 @@
-"""Alerts for faults that affect several datastreams. Pure.
+"""Alerts for faults of clusters or processes that affect several datastreams. Pure.
 
 A fault is a cluster that does not respond, brokers that throttle, or a lost process. A fault has one alert
 for all datastreams, and suppresses the alerts of the affected datastreams. If the alert of the fault has
@@ -44,7 +44,7 @@ _SETTLED_SECONDS: Final = 10.0
 
 
 class Fault(NamedTuple):
-    """Effect of a shared fault on one datastream.
+    """Effect of a fault of a cluster or a process on one datastream.
 
     `partitions`: number of partitions that wait for a cluster. `text`: description of the most affected
     partition. `is_idle`: no records wait or arrive. `is_told`: the alert of the datastream started with the
@@ -63,12 +63,12 @@ class Fault(NamedTuple):
 
     @property
     def key(self) -> AlertKey:
-        """Key of the alert about the cluster."""
+        """Key of the alert that reports the fault for the whole cluster."""
         return AlertKey(self.kind.name, "", cluster=self.cluster)
 
 
 def faults_of(findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> list[Fault]:
-    """Return the faults that several datastreams share, by datastream.
+    """Return the faults of clusters and processes, with an entry for each datastream that they affect.
 
     A fault is a partition that waits for a cluster or has lost its process, or late records caused by a
     cluster or a lost process. If records arrive in time again, earlier late records are ignored, although the
@@ -120,7 +120,7 @@ def _cluster(datastream_states: DatastreamStates, kind: AlertKind) -> str:
 
 
 def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
-    """Yield one alert per cluster and kind. The alert lists all affected datastreams.
+    """Yield one alert for each cluster and kind of fault. The alert lists all affected datastreams.
 
     There is no alert if every affected datastream already reports the fault in its own alert. `Conditions`
     sets the start of the alerts.
@@ -158,7 +158,7 @@ def _summary(fault: Fault, datastreams: str) -> str:
 
 @dataclass(slots=True)
 class _Outage:
-    """Outage of one datastream because of a shared fault.
+    """Time during which a fault of a cluster or a process affects one datastream.
 
     `kind`: alert of the fault. `seen`: last time at which the fault affected the datastream. `was_sent`: the
     alert of the fault, or that of the datastream, has fired. `is_over`: the datastream has caught up.
@@ -171,8 +171,8 @@ class _Outage:
 
 
 class Outages:
-    """Faults, and datastreams whose alerts they suppress (see the module docstring). Times: monotonic
-    seconds. Times are monotonic seconds.
+    """Datastreams that faults affect, and whose own alerts are therefore suppressed (see the module
+    docstring). Times are monotonic seconds.
 
     `most_seconds`: time after which alerts of a datastream that has not caught up are sent again.
     `unsent_seconds`: the same time if the fault ended before its alert fired.
@@ -190,7 +190,7 @@ class Outages:
         movements: FleetMovement,
         now: float,
     ) -> None:
-        """Update the outages of datastreams after an evaluation. `fired`: keys of the firing alerts."""
+        """Update the outages after an evaluation of all datastreams. `fired`: keys of the firing alerts."""
         affected = {fault.name for fault in faults}
         for fault in faults:
             outage = self._outages.setdefault(fault.name, _Outage(now, fault.kind))
@@ -216,8 +216,7 @@ class Outages:
 
     @property
     def burnt(self) -> frozenset[str]:
-        """Datastreams in `held_back` or recently caught up, whose error budget windows still include the
-        outage."""
+        """Datastreams in `held_back` or recently caught up. Their error budget windows include an outage."""
         return frozenset(map(str, self._outages))
 
 

@@ -1,4 +1,4 @@
-"""Derives alerts from the findings of the monitor. Pure.
+"""Decides which alerts fire, from the findings of the monitor. Pure.
 
 An alert fires when its condition has lasted for the configured time (see `AlertPatience`). An alert resolves
 when the condition has been absent for a while, or at once if its datastream is deleted, paused or has no
@@ -54,8 +54,9 @@ from monitor.records.record import IncidentRecord
 
 @dataclass(slots=True)
 class _SeenCondition:
-    """A condition that an evaluation has observed. `alert`: its latest alert. `is_inherited`: only a previous
-    monitor has observed the condition. `is_inhibited`: another alert has already paged for the fault."""
+    """A condition for an alert that an evaluation has observed. `alert`: its latest alert. `is_inherited`:
+    only a previous monitor has observed the condition. `is_inhibited`: another alert has already paged for
+    the fault."""
 
     alert: Alert
     since: ClockReading
@@ -66,7 +67,7 @@ class _SeenCondition:
 
 
 class Conditions:
-    """Conditions that were observed, and the alerts that fire because of them."""
+    """Conditions for alerts that evaluations have observed, and the alerts that fire as a result."""
 
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
@@ -91,12 +92,11 @@ class Conditions:
         minutes."""
 
     def expect_past(self) -> None:
-        """Delay alerts about burning error budgets until the incidents of a previous monitor are known."""
+        """Delay alerts about burning error budgets until a previous monitor's incidents are known."""
         self._knows_past = False
 
     def remember(self, records: Iterable[IncidentRecord], now: ClockReading) -> None:
-        """Record the datastreams with recent incidents under a previous monitor. Recent incidents explain
-        burning error budgets."""
+        """Record which datastreams had recent incidents, which explain why their error budgets burn."""
         self._knows_past = True
         for record in records:
             ended = now.seconds - max(0, now.ms - (record.closed_ms or now.ms)) / 1000
@@ -117,7 +117,7 @@ class Conditions:
 
     @property
     def inherited(self) -> frozenset[AlertKey]:
-        """Alerts of a previous monitor that this monitor has not confirmed, and must not send again."""
+        """Alerts of a previous monitor that this monitor has not confirmed and must not send again."""
         return frozenset(key for key, held in self._held.items() if held.is_inherited)
 
     @property
@@ -168,7 +168,7 @@ class Conditions:
         movements: FleetMovement = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """Return the alerts that fire after an evaluation without any verdict.
+        """Return the alerts that fire after an evaluation that has no verdict on any datastream.
 
         Earlier alerts continue, and an alert about the missing verdicts fires after a while. `movements` may
         still contain the states of partitions.
@@ -189,7 +189,7 @@ class Conditions:
         return self._firing(now)
 
     def _unexplained(self, own: Iterable[Alert]) -> Iterator[Alert]:
-        """Yield the alerts of the monitor, except canary alerts that another alert explains."""
+        """Yield the monitor's own alerts, except alerts of canaries that another alert already explains."""
         return (a for a in own if a.kind is not CANARY_UNAVAILABLE or not self._is_held_back(a))
 
     def _drafts_of(
@@ -223,7 +223,7 @@ class Conditions:
     def _faults(
         self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement, now: ClockReading
     ) -> list[Fault]:
-        """Return the faults of clusters, with a mark if the datastream's own alert reports them."""
+        """Return the faults of clusters, each marked if the datastream's own alert already reports it."""
         fired = self._fired
         seen = faults_of(findings, movements)
         found = [fault._replace(is_told=self._is_reported(fault, fired, now)) for fault in seen]
@@ -239,8 +239,7 @@ class Conditions:
         return found
 
     def _is_reported(self, fault: Fault, fired: Collection[AlertKey], now: ClockReading) -> bool:
-        """Return whether the datastream's own alert started with the fault, before the alert of the
-        cluster."""
+        """Return whether the datastream's own alert began with the fault and before the cluster's alert."""
         since_ms = fault.since_ms or now.ms
         return fault.key not in fired and any(
             key in fired and self._held[key].since.ms >= since_ms - _SAME_CAUSE_MS
@@ -248,7 +247,7 @@ class Conditions:
         )
 
     def _is_held_back(self, draft: Alert) -> bool:
-        """Return whether an alert about the same fault suppresses this candidate, which is not firing yet."""
+        """Return whether an alert about the same fault suppresses this one, which is not firing yet."""
         held = self._held.get(draft.key)
         if held is not None and held.fires:
             return False
@@ -286,16 +285,15 @@ class Conditions:
         return list(found.values())
 
     def _began_after_late(self, name: DatastreamName, alert: Alert) -> bool:
-        """Return whether the datastream was already late for another reason when the alert started. Returns
-        False if the datastream is halted."""
+        """Return whether the datastream was late before the alert's problem began. False if it is halted."""
         late, halted = (self._held.get(AlertKey(kind.name, name)) for kind in (LATE, HALTED))
         if late is None or halted is not None or not alert.since_ms:
             return False
         return alert.since_ms - late.since.ms > _SAME_CAUSE_MS
 
     def _burning(self, name: DatastreamName, finding: Evaluation) -> Iterator[Alert]:
-        """Yield alerts of error budgets that burn too fast. At most one alert starts per evaluation. Firing
-        alerts continue while the burn rate is unknown."""
+        """Yield alerts about error budgets that burn too fast. At most one alert starts in each evaluation.
+        Firing alerts continue while the burn rate is unknown."""
         budgets, is_reported = finding.verdict.budgets, False
         for kind in (BURNING, WEARING):
             held = self._held.get(AlertKey(kind.name, name))
@@ -322,7 +320,8 @@ class Conditions:
 
     def _see(self, drafts: Iterable[Alert], now: ClockReading) -> None:
         """Record the conditions that one evaluation has observed. A candidate that is the stored alert itself
-        does not confirm an inherited condition: it only means that the end of the condition is unknown."""
+        only means that the end of its condition is unknown: it does not confirm a condition of a previous
+        monitor."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _SeenCondition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -350,8 +349,8 @@ class Conditions:
         return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
-        """Return whether alerts about error budgets need no longer wait for incidents of a previous monitor.
-        Returns True if the incidents are known, or a minute has passed since the first call."""
+        """Return whether a previous monitor's incidents are known, or a minute has passed since the first
+        call."""
         self._began = now.seconds if self._began is None else self._began
         return self._knows_past or now.seconds - self._began >= _PAST_SECONDS
 
@@ -418,7 +417,7 @@ def _is_late(finding: Evaluation, late: _SeenCondition | None) -> bool:
 
 
 def _late_alert(name: DatastreamName, finding: Evaluation, text: str, late: _SeenCondition | None) -> Alert:
-    """Return the alert of an incident, without actions taken against its earlier causes."""
+    """Return the alert of an incident. It omits actions that were taken against an earlier cause."""
     found = finding.diagnosis
     cause = "" if found is None or found.cause is Cause.UNKNOWN else found.cause.value
     summary = f"{_late(name)}: {cause}" if cause else _late(name)
@@ -428,14 +427,14 @@ def _late_alert(name: DatastreamName, finding: Evaluation, text: str, late: _See
 
 
 def _is_idle(moving: DatastreamStates | None) -> bool:
-    """Return whether all partitions that are not OK are idle, without waiting or arriving records."""
+    """Return whether no partition that is not OK has waiting or arriving records."""
     states = moving.movement.states if moving is not None else ()
     return bool(states) and all(state.is_idle for state in states)
 
 
 def _applies(alert: Alert, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> bool:
-    """Return whether the monitor still evaluates the subject of an alert. If no instance has responded, it
-    keeps all alerts about partitions."""
+    """Return whether the subject of an alert still exists. Keeps alerts about partitions if no instance
+    responds."""
     if alert.kind in OF_ITSELF:
         return True
     if alert.kind in OF_PARTITIONS:

@@ -1,5 +1,5 @@
-"""Dispatch of alerts to receivers after each evaluation. Implements `monitor.evaluation.EvaluationListener`;
-never blocks."""
+"""Passes alerts to receivers after each evaluation. Implements `monitor.evaluation.EvaluationListener`; never
+blocks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class AlertDispatch:
         self._silenced: dict[AlertKey, Silence] = {}
 
     def watch(self, recommend: Callable[[int], Sequence[Alert]]) -> None:
-        """Add a source of alerts, called at each evaluation with the time in epoch ms."""
+        """Set a function that returns further alerts. It is called in each evaluation with the time in epoch
+        ms."""
         self._recommend = recommend
 
     def start(self) -> None:
@@ -75,8 +76,8 @@ class AlertDispatch:
         self._conditions.remember(records, self._now())
 
     def resume(self, alerts: Iterable[InheritedAlert]) -> None:
-        """Continue the alerts of a previous monitor. A continued alert is not sent again to receivers that
-        have already accepted it."""
+        """Continue the alerts of a previous monitor. Receivers that have accepted an alert do not get it
+        again."""
         found = list(alerts)
         receivers = {inherited.alert.key: inherited.receivers for inherited in found}
         self._continue(
@@ -92,7 +93,7 @@ class AlertDispatch:
 
     @property
     def firing(self) -> Sequence[Alert]:
-        """Alerts that fire after the last evaluation, including silenced alerts."""
+        """Alerts that fire since the last evaluation, including silenced alerts."""
         return list(self._firing.values())
 
     @property
@@ -106,14 +107,13 @@ class AlertDispatch:
         }
 
     def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
-        """Process the findings of an evaluation, one per evaluated datastream, and the states of
-        partitions."""
+        """Process an evaluation: the finding about each datastream, and the states of partitions."""
         now = self._now()
         self._metrics.objectives.show({name: finding.verdict for name, finding in findings.items()})
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
-        """Process an evaluation that could not evaluate any datastream."""
+        """Process an evaluation that has no verdict on any datastream."""
         now = self._now()
         self._metrics.objectives.show({})
         self._publish(self._conditions.judging_failed(reason, now, movements, self._own()), now)
@@ -165,14 +165,14 @@ class AlertDispatch:
 
 
 def _is_same_notice(alert: Alert, other: Alert | None) -> bool:
-    """Return whether receivers treat both alerts as the same alert. A datastream that was recreated with
-    another source has other labels."""
+    """Return whether the labels of both alerts are equal, so that receivers treat them as one. The labels of
+    a datastream that was created again with another source differ."""
     return other is not None and other.cluster == alert.cluster
 
 
 def _is_for(delivery: Delivery, alert: Alert) -> bool:
-    """Return whether to send the alert to this receiver. A receiver gets the watchdog alert only if
-    configured, and never gets alerts about itself."""
+    """Return whether a receiver should get the alert. A receiver gets the watchdog alert only if configured,
+    and never gets alerts about itself."""
     if alert.kind is WATCHDOG:
         return delivery.takes_watchdog
     return not alert.receiver or alert.receiver != delivery.name

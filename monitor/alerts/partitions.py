@@ -57,7 +57,8 @@ _OF_TRAFFIC: Final = frozenset({MovementState.STALL, MovementState.STOP, Movemen
 
 
 def state_alerts(name: DatastreamName, datastream_states: DatastreamStates) -> Iterator[Alert]:
-    """Yield one alert per state of a datastream's partitions. `Conditions` sets the start of each."""
+    """Yield an alert for each state of a datastream's partitions. `Conditions` sets the start of each
+    alert."""
     for count in datastream_states.movement.states:
         kind = _KINDS.get(count.state)
         if kind is not None and not (count.is_idle and count.state in _OF_TRAFFIC):
@@ -121,8 +122,7 @@ def loss_alert(
 
 
 def partitions_text(movement: Movement) -> str:
-    """Describe the problems of partitions for the text of another alert. The result is empty if there are
-    none."""
+    """Describe the problems of partitions as part of another alert's text; empty if there are none."""
     counts = [count for count in movement.states if count.state in _SAYS]
     return "; ".join(
         f"{counted(count.partitions, 'partition')} {_SAYS[count.state]} ({count.worst})" for count in counts

@@ -1,4 +1,4 @@
-"""Alert that recommends more instances, according to the sizing advice. Pure except for reading the advice.
+"""Alert that recommends more instances, based on the sizing advice. Pure except for reading the advice.
 
 The alert fires a configured lead time before the first hour that requires more instances than the service
 has. It resolves when the service has enough instances, or when these hours have passed. Changes of the
@@ -26,7 +26,8 @@ _READ_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Instances and tasks that the load requires from `since_ms` (None: now) to `until_ms` (None: unknown).
+    """Number of instances and tasks that the load requires from `since_ms` (None: now) to `until_ms` (None:
+    unknown).
 
     `staying`: instances that are not leaving. `driver`: group of datastreams whose number of tasks increases
     most. `driver_tasks`, `driver_has`: required and current number of tasks of this group.
@@ -57,7 +58,7 @@ class Resize:
 
 
 def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None:
-    """Return the number of instances required now or within the lead time, or None.
+    """Return the recommendation of more instances, now or within the lead time; None if there is none.
 
     Returns None if enough instances are live, or if the required number is unknown.
     """
@@ -99,7 +100,7 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
 
 
 def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, int]:
-    """Return the group that needs most additional tasks, and its required number of tasks."""
+    """Return the group that needs the most additional tasks, and the number of tasks that it requires."""
 
     def then(group_need: GroupNeed) -> int:
         coming = [
@@ -112,7 +113,7 @@ def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, 
 
 
 class ResizeWatch:
-    """Derives the alert about missing instances from the latest sizing advice. Not thread-safe.
+    """Derives the alert about too few instances from the latest sizing advice. Not thread-safe.
 
     `read`: returns the latest advice; called at most once a minute. After a failure, the previous advice is
     used.
@@ -126,7 +127,7 @@ class ResizeWatch:
         self._held: Resize | None = None
 
     def alerts(self, now_ms: int) -> list[Alert]:
-        """Return the alert about missing instances in a list if it fires, otherwise an empty list."""
+        """Return a list that contains the alert about too few instances if it fires."""
         if self._read_ms is None or abs(now_ms - self._read_ms) >= _READ_MS:
             self._read_ms = now_ms
             self._refresh()
@@ -149,7 +150,7 @@ class ResizeWatch:
 
 
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:
-    """Return whether the recommendation of more instances still applies.
+    """Return whether a recommendation of more instances still applies.
 
     The recommendation applies while the service has fewer instances and the hours have not passed.
     """

@@ -1,4 +1,4 @@
-"""Alerts about topics that are being retired, whose owners can still stop the retirement."""
+"""Alerts about topics that are being retired, so that their owners can stop the retirement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _RETIREMENT: Final = TypeAdapter(Retirement)
 
 
 def retirement_alerts(retirements: Iterable[Retirement]) -> Iterator[Alert]:
-    """Yield an alert for each datastream that selects only a sealed topic, or one alert if there is none."""
+    """Yield an alert for each datastream that selects only a sealed topic or, if there is no such datastream,
+    one alert."""
     for retirement in retirements:
         if retirement.phase in _ANNOUNCED:
             for name in retirement.selected or ("",):
@@ -49,7 +50,7 @@ def _description(retirement: Retirement) -> str:
 
 
 def retirements_of_answer(rest: InstanceClient) -> Sequence[Retirement]:
-    """Return the retirements that a service reports. The result is empty if the service's version has no
+    """Return the retirements in a response of the service. Empty if the service's version has no
     retirements."""
     try:
         answer = rest.get("/v1/retirements")

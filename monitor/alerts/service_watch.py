@@ -1,4 +1,4 @@
-"""Alerts about facts that the service reports."""
+"""Alerts about problems that the service itself reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _Fact = TypeVar("_Fact")
 
 
 class ServiceWatch(Generic[_Fact]):
-    """Reads facts for alerts in every evaluation. After a failed read, the previous alerts continue."""
+    """Reads the state of the service for alerts in every evaluation. If this fails, earlier alerts
+    continue."""
 
     def __init__(
         self, read: Callable[[], Sequence[_Fact]], alerts_of: Callable[[Sequence[_Fact]], Iterable[Alert]]

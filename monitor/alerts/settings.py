@@ -1,5 +1,5 @@
-"""Settings of alerts. Secrets are not settings: a setting names the file or environment variable of a
-secret."""
+"""Settings of alerts. They contain no secrets, only the names of files or environment variables with
+secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADER: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
 def without_secrets(url: SecretStr) -> str:
-    """Return a URL with masked user, path and query."""
+    """Return a URL in which user, path and query are masked."""
     try:
         parts = urlsplit(url.get_secret_value())
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
@@ -165,7 +165,7 @@ class SilenceSettings(Settings):
 
 
 class AlertSettings(DerivedSettings, AlertTimes):
-    """Conditions, content and receivers of alerts."""
+    """Settings of alerts: when they fire, their content, and their receivers."""
 
     resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
     """Time by which HeadraceResizeRecommended fires before the first hour that requires more instances."""
@@ -201,7 +201,7 @@ class AlertSettings(DerivedSettings, AlertTimes):
         return self
 
     def patience(self) -> AlertPatience:
-        """Return the time for which each condition must last before its alert fires."""
+        """Return how long the condition of each alert must last before the alert fires."""
         return AlertPatience(**self.values(), late_seconds=self.halted_after_seconds)
 
     def silenced(self) -> list[Silence]:
@@ -213,6 +213,6 @@ class AlertSettings(DerivedSettings, AlertTimes):
 
 
 def _one_of(settings: Settings, field: str) -> None:
-    """Reject a secret configured both as a file and as an environment variable."""
+    """Raise ValueError if a secret is configured both as a file and as an environment variable."""
     if getattr(settings, f"{field}_file") and getattr(settings, f"{field}_variable"):
         raise ValueError(f"{field}_file and {field}_variable are mutually exclusive")

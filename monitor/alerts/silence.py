@@ -1,4 +1,4 @@
-"""Silences: alerts suppressed until a given time. Pure."""
+"""Silences, which suppress alerts until a given time. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.alerts.catalogue import WATCHDOG
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Suppresses alerts of datastreams with a matching name until `until_ms`. `*` matches any text.
+    """Suppresses the alerts of datastreams with a matching name until `until_ms`. `*` matches any text.
 
     An alert of a cluster is silenced if all of its datastreams match. An alert of the whole service is
     silenced only by the pattern `*`.

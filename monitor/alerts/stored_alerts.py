@@ -1,4 +1,4 @@
-"""Stored form of the firing alerts, so that the next monitor can resolve them at each receiver. Pure.
+"""Stored form of the firing alerts, with which the next monitor resolves them at each receiver. Pure.
 
 There is one record per datastream. A record changes only when an alert starts or ends, or when a receiver
 accepts an alert. The catalogue, and the numbers of receivers and retired topics limit its size.
@@ -54,7 +54,8 @@ class InheritedAlert(NamedTuple):
 
 
 class InheritedAlerts:
-    """Firing alerts in the state in which they first fired, so that later changes cause no writes."""
+    """Firing alerts in the state in which they began to fire, so that they are not written again when they
+    change."""
 
     def __init__(self) -> None:
         self._first: dict[AlertKey, Alert] = {}
@@ -62,8 +63,8 @@ class InheritedAlerts:
     def records(
         self, firing: Iterable[Alert], receivers: Mapping[AlertKey, Sequence[str]] = _NOBODY
     ) -> Mapping[str, bytes]:
-        """Return the alerts to store for the next monitor, by record id. `receivers`: names of the receivers
-        that have accepted each alert."""
+        """Return the records to store for the next monitor, with their ids. `receivers`: names of the
+        receivers that have accepted each alert."""
         self._first = {
             alert.key: self._first.get(alert.key, alert) for alert in firing if alert.kind.name in _KINDS
         }
@@ -90,7 +91,7 @@ class InheritedAlerts:
 
 
 def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[DatastreamProblem]]:
-    """Return the problems of datastreams other than missed objectives. Catching up is not a problem."""
+    """Return the problems of each datastream other than a missed objective. Catching up is not a problem."""
     found: dict[DatastreamName, list[DatastreamProblem]] = {}
     for alert in firing:
         if alert.kind is HALTED or (alert.kind in OF_PARTITIONS and alert.kind is not CATCHING_UP):

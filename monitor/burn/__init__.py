@@ -1,1 +1,1 @@
-"""Burn rates of error budgets: tallies over time ranges, shares, rates and rules. Pure."""
+"""Computes how fast error budgets burn: tallies over time ranges, bad shares, rates and rules. Pure."""

@@ -43,7 +43,7 @@ class TimeRangePiece(NamedTuple):
 
 
 def pieces_of(now_ms: int, seconds: int) -> tuple[TimeRangePiece, ...]:
-    """Return the pieces of a window that ends now, oldest first.
+    """Divide a window that ends now into pieces, and return them oldest first.
 
     Each piece is one step long, except the last piece, and the first piece of a short window.
     """
@@ -62,12 +62,13 @@ def pieces_of(now_ms: int, seconds: int) -> tuple[TimeRangePiece, ...]:
 
 @cache
 def looked_at_seconds(seconds: int) -> float:
-    """Return the minimum number of seconds that a window covers. A long window covers up to 1/24 more."""
+    """Return the number of seconds that the pieces of a window cover at least. For a long window, up to 1/24
+    more."""
     return _least_ms(seconds) / 1_000
 
 
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
-    """Return how long to cache a piece (ms), by its length (ms).
+    """Map the length of a piece (ms) to the time for which to cache such pieces (ms).
 
     Minutes are cached for the length of a one-hour window, because such a window starts with single minutes.
     Hours are not cached, because there would be many, and each would be needed again only once a day.

@@ -1,4 +1,4 @@
-"""Burn rates of error budgets and the rules that alert on them. Pure.
+"""Burn rates of error budgets, and the rules that fire alerts because of them. Pure.
 
 A burn rate of 1 uses up the budget in exactly one period. A rule has a long window, so that only significant
 burns cause an alert, and a short window, so that the alert resolves soon after its cause has ended. A rule
@@ -32,7 +32,7 @@ _RULE: Final = re.compile(rf"(\d{{1,6}}(?:\.\d{{1,6}})?) over {_LENGTH}(?: and {
 
 @dataclass(frozen=True, slots=True)
 class BurnRule:
-    """A burn rate, and two windows in which the budget must burn at this rate or faster.
+    """Burn rate at which an alert fires, and the two windows in which the budget must burn at least as fast.
 
     A rule with one window has its length in both fields.
     """
@@ -48,7 +48,7 @@ class BurnRule:
 
     @property
     def text(self) -> str:
-        """The burn rule in the form used in settings."""
+        """The rule as written in the settings."""
         short = f" and {length_text(self.short_seconds)}" if self.has_two_windows else ""
         return f"{self.rate:g} over {length_text(self.long_seconds)}{short}"
 
@@ -70,7 +70,7 @@ def read_rule(text: str) -> BurnRule:
 
 
 def length_text(seconds: int) -> str:
-    """Format a duration in the largest unit that divides it evenly."""
+    """Format a duration as a whole number of the largest possible unit."""
     unit, size = next(
         (name, length) for name, length in reversed([*_SECONDS.items()]) if seconds % length == 0
     )
@@ -79,7 +79,7 @@ def length_text(seconds: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BurnResult:
-    """Burn rates over a rule's windows. A rate is None if its window could not be read completely."""
+    """Burn rates in the windows of a rule. A rate is None if its window could not be read completely."""
 
     rule: BurnRule
     long_rate: float | None
@@ -95,7 +95,7 @@ class BurnResult:
 
     @property
     def is_lasting(self) -> bool:
-        """True if a firing alert continues, because both rates are at least 75 % of the rate of the rule.
+        """True if a firing alert must continue, because both rates are at least 75 % of the rate of the rule.
 
         The lower threshold prevents flapping.
         """
@@ -103,7 +103,8 @@ class BurnResult:
 
     @property
     def may_last(self) -> bool:
-        """True unless a known rate shows that the alert has resolved."""
+        """True if a firing alert may have to continue: no known rate is below 75 % of the rate of the
+        rule."""
         rates = self.long_rate, self.short_rate
         return all(rate is None or rate >= self.rule.rate * _LASTS_AT for rate in rates)
 
@@ -113,7 +114,7 @@ class BurnResult:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Error budget of an objective.
+    """State of an objective's error budget.
 
     `left`: remaining share, at most 1, negative if overspent, None if the period could not be read
     completely. `days`: number of days of the period with retained measurements, 0 if the period cannot be
@@ -132,17 +133,17 @@ class Budget:
 
     @property
     def firing(self) -> tuple[BurnResult, ...]:
-        """Results of the rules that fire."""
+        """Results of those rules whose alert fires."""
         return tuple(burn for burn in self.burns if burn.is_firing)
 
     @property
     def lasting(self) -> tuple[BurnResult, ...]:
-        """Results of the rules that are not resolved yet, so that a firing alert continues."""
+        """Results of those rules for which a firing alert must continue."""
         return tuple(burn for burn in self.burns if burn.is_lasting)
 
     @property
     def sentence(self) -> str:
-        """Remaining budget and burn rates as text."""
+        """Remaining budget and burn rates in a sentence."""
         objective = self.objective
         within = exact_duration_text(objective.milliseconds)
         of_what = f"{objective.target_percent:g} % within {within} over {objective.period_days} d"

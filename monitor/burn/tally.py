@@ -1,4 +1,4 @@
-"""Measurements of one objective over a time range, and the bad share. Pure.
+"""Sums of measurements for one objective over a time range, and the share that was bad. Pure.
 
 The bad share is the larger of two shares: the share of records that arrived late, if there were enough
 records, and the share of time in which the oldest waiting record was too old. The second share also covers
@@ -17,8 +17,8 @@ from mirror.model.latency import LATENCY_BOUNDS_MS, latency_bucket
 
 
 class LatencyTally(NamedTuple):
-    """Additive measurements of one objective over a time range. `late`: number of late records, interpolated
-    from a histogram and therefore not an integer."""
+    """Measurements for one objective over a time range; tallies can be added. `late`: number of late records,
+    interpolated from a histogram and therefore not an integer."""
 
     records: int = 0
     late: float = 0.0
@@ -39,7 +39,8 @@ def late_records(counts: Sequence[int], milliseconds: int) -> float:
 
 @lru_cache(maxsize=10_000)
 def late_share(milliseconds: int) -> float:
-    """Return the share of records above `milliseconds` within this latency's histogram bucket."""
+    """Return the share of the records in the latency's histogram bucket that are later than
+    `milliseconds`."""
     index = latency_bucket(milliseconds)
     if index == len(LATENCY_BOUNDS_MS):
         return 1.0
@@ -48,6 +49,6 @@ def late_share(milliseconds: int) -> float:
 
 
 def bad_share(tally: LatencyTally, seconds: float, minimum_records: int) -> float:
-    """Return the bad share of a time range, 0 to 1, as defined in the module docstring."""
+    """Return the share of a time range that was bad, 0 to 1, as defined in the module docstring."""
     of_records = tally.late / tally.records if tally.records >= max(minimum_records, 1) else 0.0
     return max(of_records, min(tally.stale_seconds / seconds, 1.0))

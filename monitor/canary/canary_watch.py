@@ -1,4 +1,4 @@
-"""Canaries of the datastreams with the option `canary`, started and stopped as definitions change."""
+"""Starts and stops the canaries of datastreams with the option `canary` as definitions change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CanaryPath(NamedTuple):
-    """Path of canary records: their topic at the source, and its copy at the destination."""
+    """Path of canary records, from their topic at the source to its copy at the destination."""
 
     source: ClusterRef
     topic: str
@@ -39,7 +39,7 @@ class Probe(Protocol):
 
     @property
     def problem(self) -> str:
-        """Reason why records cannot be written or read, or an empty string."""
+        """Reason why records currently cannot be written or read; empty if they can."""
         ...
 
     def start(self) -> None:
@@ -56,8 +56,8 @@ class Probe(Protocol):
 
 
 class CanaryState(NamedTuple):
-    """State of a datastream's canary after the last evaluation. `problem`: as in `Probe`, or the reason why
-    the probe could not be started."""
+    """State of a datastream's canary after the last evaluation. `problem`: as in `Probe`, or why the probe
+    could not start."""
 
     path: CanaryPath
     figures: CanaryFigures
@@ -88,7 +88,7 @@ class CanaryWatch:
         self.states: Mapping[DatastreamName, CanaryState] = {}
 
     def start(self) -> None:
-        """Do nothing: probes start in the first evaluation."""
+        """Do nothing, because probes start in the first evaluation."""
 
     def stop(self, _deadline_seconds: float) -> None:
         """Stop all canary probes. Idempotent."""
@@ -101,7 +101,7 @@ class CanaryWatch:
         self.run_once()
 
     def judging_failed(self, _reason: str, _movements: object) -> None:
-        """Start and stop canary probes, and collect their results, even if no objective was evaluated.
+        """Start and stop canary probes and collect their results, although no objective was evaluated.
 
         Canaries do not depend on measurements.
         """

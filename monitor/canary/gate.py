@@ -1,4 +1,4 @@
-"""Release gate: checks that a canary was within its limits for its whole run. Pure."""
+"""Release gate: checks whether a canary stayed within its limits during its whole run. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from monitor.canary.ledger import CanaryFigures
 
 @dataclass(frozen=True, slots=True)
 class GateLimits:
-    """Limits of a canary's release gate. `min_availability`: minimum share of acknowledged writes."""
+    """Limits that a canary must meet for a release. `min_availability`: minimum share of acknowledged
+    writes."""
 
     max_delay_ms: int
     max_lost: int
@@ -19,7 +20,7 @@ class GateLimits:
 
 @dataclass(frozen=True, slots=True)
 class GateFailure:
-    """A limit that the canary's run exceeded. `value`: None if nothing was measured."""
+    """A limit that a canary did not meet. `value`: measured value, None if nothing was measured."""
 
     limit: str
     value: float | None
@@ -29,7 +30,7 @@ class GateFailure:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Results of a canary's run, and the limits of the release gate that it did not meet.
+    """Results of a canary's run, and the limits that it did not meet.
 
     `lost`: includes records that had not arrived at the end of the run. `availability`: share of acknowledged
     writes, None without writes.
@@ -42,12 +43,13 @@ class GateResult:
 
     @property
     def is_passed(self) -> bool:
-        """True if the canary's run met all limits."""
+        """True if the run of the canary met all limits."""
         return not self.failures
 
 
 def judge_gate(figures: CanaryFigures, limits: GateLimits) -> GateResult:
-    """Judge the finished run of a canary. Waiting records have had at least `max_delay_ms` to arrive."""
+    """Evaluate the finished run of a canary. Records still waiting have had at least `max_delay_ms` to
+    arrive."""
     lost = figures.lost + figures.waiting
     attempts = figures.produced + figures.failed
     availability = figures.produced / attempts if attempts else None

@@ -62,7 +62,7 @@ class CanaryFigures:
 
 @dataclass(slots=True)
 class _Waiting:
-    """A canary record that the source has acknowledged, but that has not arrived."""
+    """A canary record that the source has acknowledged and that has not arrived yet."""
 
     sent_at: float
     is_judged: bool
@@ -72,7 +72,7 @@ class _Waiting:
 
 
 class CanaryLedger:
-    """Records of one canary, in the order of their writes. At most the records of one day are kept."""
+    """Sent records of one canary in the order of their writes, for at most one day."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -96,7 +96,7 @@ class CanaryLedger:
         self._losses = self._duplicated = self._out_of_order = 0
 
     def attempt(self, now: float) -> int:
-        """Record that a canary record is being written, and return its index."""
+        """Register the write of a canary record, and return the index that the record must contain."""
         index, self._next = self._next, self._next + 1
         self._writing[index] = now
         return index
@@ -143,7 +143,8 @@ class CanaryLedger:
             self._overtake(now)
 
     def _sent_at(self, index: int, waiting: _Waiting | None) -> float | None:
-        """Return the time at which the write of a record started, or None if it has already arrived."""
+        """Return when the write of a record started (monotonic seconds); None if the record has already
+        arrived."""
         if waiting is not None:
             return waiting.sent_at
         found = self._writing.pop(index, None)
@@ -228,7 +229,7 @@ class CanaryLedger:
 
 
 class _RecentValues:
-    """Values of the last minute with their times."""
+    """Values of the last minute, each with its time."""
 
     def __init__(self) -> None:
         self._values: deque[tuple[float, float]] = deque()

@@ -1,4 +1,4 @@
-"""Diagnosis of late datastreams, made before any action is taken. Pure.
+"""Diagnoses why the records of a datastream are late, before the monitor acts. Pure.
 
 Start with `evidence.py`, then read the rules in `judge.py`.
 """

@@ -1,4 +1,4 @@
-"""Diagnoses of late datastreams."""
+"""Diagnoses: the causes of late records."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 
 
 class Cause(StrEnum):
-    """Cause of a datastream's late records. If two causes explain the same number of partitions, the cause
-    that this class defines first is reported."""
+    """Possible causes of a datastream's late records. If two causes explain the same number of partitions,
+    the one that this class defines first is reported."""
 
     PAUSED = "paused"
     OPEN_TRANSACTION = "open transaction"
@@ -67,5 +67,5 @@ class Diagnosis:
 
     @property
     def placement_can_help(self) -> bool:
-        """True if another placement can help, so that a dry run is worthwhile."""
+        """True if moving partitions may help, so that a dry run of a rebalance is worthwhile."""
         return self.cause in _MAY_HELP and self.can_move

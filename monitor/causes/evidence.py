@@ -1,4 +1,5 @@
-"""Evidence about the lanes of a late datastream. Unknown values are None."""
+"""Evidence from which late records are diagnosed: the state of a datastream's lanes. Unknown values are
+None."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from monitor.movement.states import MovementState
 
 
 class Phases(NamedTuple):
-    """Mean latency of batches by phase, in ms.
+    """Mean time that a batch spends in each phase of copying, in ms.
 
     Phases: wait at the source before the fetch, transfer from the source, wait in the queue of Headrace, and
     produce until the acknowledgement.
@@ -24,12 +25,12 @@ class Phases(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Total of the mean latencies of all phases in ms."""
+        """Mean time that a batch spends in all phases together, in ms."""
         return self.wait + self.fetch + self.queue + self.produce
 
 
 class BacklogOrigin(StrEnum):
-    """Event that caused the backlog of a lane. The lane has been behind since that event."""
+    """Event since which a lane has been behind, because it caused the lane's backlog."""
 
     CREATION = "creation"
     PAUSE = "pause"
@@ -50,7 +51,7 @@ LOSSES: Final = frozenset({BacklogOrigin.WORKER, BacklogOrigin.INSTANCE})
 
 @dataclass(frozen=True, slots=True)
 class LaneEvidence:
-    """Recent activity of one lane (the copying of one partition). Rates are per second.
+    """State and recent activity of one lane, which copies one partition. Rates are per second.
 
     `task`: None if the partition has no task. `worker`: number of the worker process. `is_starting`: the lane
     is determining its start position. `state`, `reason`, `eta_seconds`: movement state of the lane. `phases`:
@@ -97,14 +98,14 @@ class LaneEvidence:
 
     @property
     def has_no_backlog(self) -> bool:
-        """True if the lane has no backlog and no response is overdue."""
+        """True if no records wait for the lane and no response is overdue."""
         is_answered = self.fetch_unanswered is None and self.produce_unanswered is None
         return self.lag_records == 0 and not self.lag_ms and is_answered
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Evidence about the lanes of one datastream.
+    """State of all lanes of one datastream.
 
     `silent`: instances that did not respond. `others`: lanes of datastreams that share tasks with the late
     datastream (`system.taskPrefix`). `late`: times at which records were late, empty if unknown.
@@ -117,5 +118,5 @@ class Evidence:
 
     @property
     def of_tasks(self) -> tuple[LaneEvidence, ...]:
-        """Lanes of all tasks that copy the datastream."""
+        """All lanes of the tasks that copy the datastream."""
         return (*self.lanes, *self.others)

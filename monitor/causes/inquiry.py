@@ -1,4 +1,4 @@
-"""Rate-limited diagnosis of late datastreams.
+"""Diagnoses late datastreams, with a limited number of checks.
 
 After a slow phase, the backlog is copied at full speed. A lane that catches up looks like an overload or a
 slow source, until enough reports show that the backlog shrinks. After another cause, an overload is therefore
@@ -41,7 +41,7 @@ _COPYING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InquiryResult:
-    """Result of a check for the cause of a datastream's late records.
+    """Result of checking why a datastream's records are late.
 
     `diagnosis`: None until the first diagnosis. `failure`: reason why the evidence could not be read, or an
     empty string. `is_news`: the cause differs from the previous one.
@@ -53,7 +53,7 @@ class InquiryResult:
 
     @property
     def sentence(self) -> str:
-        """The cause, or the reason why the cause is unknown."""
+        """Sentence about the cause, or about why it is unknown."""
         if self.diagnosis is not None:
             return self.diagnosis.sentence
         return f"cause unknown: {self.failure}" if self.failure else ""
@@ -72,7 +72,8 @@ class _PreviousCheck:
 
 
 class Inquiry:
-    """Latest diagnosis of each late datastream, valid until the next check or recovery. Not thread-safe."""
+    """Latest diagnosis of each late datastream, valid until its next check or its recovery. Not
+    thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[DatastreamName, _PreviousCheck] = {}
@@ -80,7 +81,7 @@ class Inquiry:
         self._left = MOST_QUESTIONS
 
     def begin(self, late: Collection[DatastreamName]) -> None:
-        """Begin an evaluation of causes. Drop the diagnoses of datastreams that are no longer late."""
+        """Prepare for an evaluation. Drop the diagnoses of datastreams that are no longer late."""
         self._left = MOST_QUESTIONS
         self._known = {name: known for name, known in self._known.items() if name in late}
         self._causes = {name: cause for name, cause in self._causes.items() if name in late}
@@ -88,8 +89,8 @@ class Inquiry:
     def check(
         self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
     ) -> InquiryResult:
-        """Return the cause of the datastream's late records. Call `ask` to read the evidence if a check is
-        due. `now`: monotonic seconds."""
+        """Return the diagnosis of a late datastream. If a check is due, call `ask` to read the evidence.
+        `now`: monotonic seconds."""
         known = self._known.get(name)
         if known is not None and (now - known.requested_at < LEAST_SECONDS or not self._left):
             return InquiryResult(known.answer.diagnosis, known.answer.failure)

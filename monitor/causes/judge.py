@@ -1,4 +1,4 @@
-"""Rules that derive a diagnosis from evidence. Pure.
+"""Rules that diagnose late records from the evidence. Pure.
 
 The cause of a late lane is that of the first matching rule. The most frequent cause is the cause of the
 datastream. The next most frequent is reported as the second cause. A lane is late if it does not copy, if its
@@ -122,7 +122,7 @@ _NOT_COPIED: Final = frozenset(
 
 
 def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
-    """Return the cause of a datastream's latencies above `limit_ms`."""
+    """Return the cause of latencies above `limit_ms` in a datastream."""
     evidence = with_explaining_losses(evidence, limit_ms)
     lanes = evidence.lanes
     late = [lane for lane in lanes if is_late(lane, limit_ms)]
@@ -159,7 +159,7 @@ _OF_WAITING: Final = (Cause.SOURCE_BOUND, Cause.NETWORK)
 
 
 def _waited(lane: LaneEvidence) -> bool:
-    """Return whether the only evidence against the source of a lane is the time spent waiting there."""
+    """Return whether long waits at the source are the only sign that the source delays a lane."""
     is_asked = lane.state is State.SOURCE_AWAY or lane.fetch_unanswered is not None
     phases = lane.phases
     return not is_asked and phases is not None and phases.wait > _MOST * phases.total
@@ -169,7 +169,7 @@ _ORDER: Final = {cause: number for number, cause in enumerate(Cause)}
 
 
 def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
-    """Return whether a lane is late, as defined in the module docstring."""
+    """Return whether the records of a lane are late, as defined in the module docstring."""
     if lane.is_starting or lane.state not in (_CALM if lane.has_no_backlog else _IN_TIME):
         return True
     if lane.lag_ms is not None and lane.lag_ms > limit_ms:
@@ -180,7 +180,7 @@ def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
 
 
 def _looks_late(lane: LaneEvidence, limit_ms: float) -> bool:
-    """Return whether a lane that is not late would be late by its uncorrected timestamps."""
+    """Return whether records would be late by their timestamps if wrong timestamps were not corrected."""
     total_ms = lane.phases.total if lane.phases is not None else 0.0
     behind_ms = -(lane.timestamp_offset or 0.0) * 1000
     return behind_ms > 0 and behind_ms + total_ms > limit_ms
@@ -216,8 +216,8 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
 
 
 def _stalled(lane: LaneEvidence) -> Cause | None:
-    """Return the cause by rules 1 to 3. If a partition in the state STOP has an owner, its worker was
-    lost."""
+    """Return the cause according to rules 1 to 3; None if they do not apply. A stopped partition with an
+    owner has lost its worker."""
     if lane.state is State.STOP and lane.task is not None and lane.instance:
         return Cause.WORKER_LOST
     if lane.state in _NOT_COPIED:
@@ -226,7 +226,7 @@ def _stalled(lane: LaneEvidence) -> Cause | None:
 
 
 def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
-    """Return the cause for a cluster that does not respond, by rule 9."""
+    """Return the cause according to rule 9 if a cluster does not respond; otherwise None."""
     longest = max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0)
     if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
         return None
@@ -242,7 +242,7 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
 
 
 def _is_known_to_catch_up(lane: LaneEvidence, limit_ms: float) -> bool:
-    """Return whether a lane has a known origin of its backlog and may be catching up.
+    """Return whether the origin of a lane's backlog is known and the lane may be catching up.
 
     Returns True for the creation or an operator's pause even if a cluster does not respond.
     """
@@ -255,7 +255,8 @@ def _is_known_to_catch_up(lane: LaneEvidence, limit_ms: float) -> bool:
 
 
 def _is_slow(lane: LaneEvidence, limit_ms: float) -> bool:
-    """Return whether a cluster responds slowly or not at all, or its distance limits the rate."""
+    """Return whether a cluster responds slowly or not at all to a lane, or is so distant that this limits the
+    rate."""
     has_window = lane.source_window is not None or lane.destination_window is not None
     if has_window and _bound(lane, lane.phases, limit_ms) is Cause.NETWORK:
         return True
@@ -269,7 +270,7 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """Return the quota that throttles a lane, or None.
+    """Return the quota that throttles a lane; None if none does.
 
     Lanes use a shared quota in turn, so a quota that throttles one lane is returned for all of them.
     """
@@ -288,7 +289,7 @@ def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | No
 
 
 def _waits_in_front(lane: LaneEvidence) -> bool:
-    """Return whether records wait mainly at the source; True if the phases are unknown."""
+    """Return whether records spend most of their latency waiting at the source; True if unknown."""
     phases = lane.phases
     return phases is None or phases.wait > _MOST * phases.total
 
@@ -324,7 +325,7 @@ def _is_busy(lane: LaneEvidence) -> bool:
 
 
 def _keeps_busy(task_lanes: Sequence[LaneEvidence], lane: LaneEvidence) -> bool:
-    """Return whether the task accounts for most of its worker's load."""
+    """Return whether a task causes most of the CPU use of its worker process."""
     spent = sum(task_lane.cpu or 0.0 for task_lane in task_lanes)
     return lane.worker_cpu is not None and spent >= _TASK_SHARE * lane.worker_cpu
 
@@ -335,14 +336,14 @@ def lanes_of_task(task: str | None, lanes: Sequence[LaneEvidence]) -> list[LaneE
 
 
 def hottest(task_lanes: Sequence[LaneEvidence]) -> LaneEvidence | None:
-    """Return the lane with most of its task's load, or None if no lane exceeds the share `HOT_SHARE`."""
+    """Return the lane that has most of its task's load; None if no lane exceeds the share `HOT_SHARE`."""
     total = sum(lane.bytes_per_second or 0.0 for lane in task_lanes)
     top = max(task_lanes, key=lambda lane: (lane.bytes_per_second or 0.0, lane.partition))
     return top if total > 0 and (top.bytes_per_second or 0.0) > HOT_SHARE * total else None
 
 
 def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:
-    """Return the cause for the phase with most of a lane's latency, or None if no phase dominates.
+    """Return the cause for which one phase accounts for most of a lane's latency; None if no phase does.
 
     Callers have excluded quotas and the worker process as the bottleneck.
     """
@@ -367,13 +368,13 @@ def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause 
 
 
 def _by_window(lane: LaneEvidence, found: Cause) -> Cause:
-    """Return NETWORK instead of `found` if a TCP window of the cluster limits the rate."""
+    """Return NETWORK instead of `found` if a small TCP window to the cluster limits the rate."""
     windows = {Cause.SOURCE_BOUND: lane.source_window, Cause.DESTINATION_BOUND: lane.destination_window}
     return Cause.NETWORK if windows.get(found) is not None else found
 
 
 def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
-    """Return the cause for requests of a lane without a response. Waiting batches have no latency yet."""
+    """Return the cause if requests of a lane lack a response. Their batches have no measured latency yet."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     least = min(limit_ms, _MOST * (lane.lag_ms or 0)) if is_waiting else limit_ms
     fetch, produce = (
@@ -388,7 +389,7 @@ def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
 
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
-    """Return whether the latency of arrived records can explain the late records.
+    """Return whether the latencies of arrived records are high enough to explain the late records.
 
     If late records wait, the mean latency must be at least half of the objective, otherwise at least a tenth.
     """

@@ -1,4 +1,5 @@
-"""Selects the lost processes that can explain late records, by their times. Pure.
+"""Selects the losses of processes that can explain late records, because they happened at the right time.
+Pure.
 
 Lanes remember the loss of a process for some minutes. A loss long before the first late record was produced,
 or after the last late record arrived, does not explain the late records.
@@ -16,7 +17,7 @@ _NOTICED_MS: Final = 5_000
 
 
 def with_explaining_losses(evidence: Evidence, limit_ms: float) -> Evidence:
-    """Return the evidence without losses that cannot explain the late records.
+    """Remove losses of processes that cannot explain the late records from the evidence.
 
     If the times of the late records are unknown, nothing is removed. `limit_ms`: age above which records are
     late.

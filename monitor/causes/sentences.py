@@ -1,4 +1,4 @@
-"""Describes a cause with its measured values. Pure."""
+"""Describes the cause of late records in a sentence with measured values. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_TOPICS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class CauseFigures:
-    """Measured values that describe the cause of late records.
+    """Measured values for the sentence about a cause.
 
     `lanes`: lanes with this cause. `late`: number of late lanes. `task_lanes`: all lanes of the affected
     task. `hot`: the lane with most of the task's load. `silent`: instances that did not respond. `can_move`:
@@ -39,7 +39,7 @@ class CauseFigures:
 
     @property
     def phases(self) -> Phases | None:
-        """Mean latency phases over all batches of the lanes."""
+        """Mean time in each phase over all batches of the lanes."""
         known = [(lane.phases, lane.batches_per_second) for lane in self.lanes if lane.phases is not None]
         weight = sum(count for _, count in known)
         if not weight:
@@ -48,7 +48,7 @@ class CauseFigures:
 
     @property
     def hold(self) -> QuotaHold | None:
-        """Quota that throttles a lane for the largest share of time."""
+        """Quota that throttles any of the lanes for the largest share of time."""
         own = [lane.hold for lane in self.lanes if lane.hold is not None]
         return max((*own, *self.holds), key=_share, default=None)
 
@@ -66,7 +66,7 @@ class CauseFigures:
 
     @property
     def unanswered(self) -> dict[str, float]:
-        """Age of the oldest unanswered request in seconds, by kind of request."""
+        """Longest time in seconds for which a request of each kind has been without a response."""
         waits = {
             "fetch": max((lane.fetch_unanswered or 0.0 for lane in self.lanes), default=0.0),
             "produce": max((lane.produce_unanswered or 0.0 for lane in self.lanes), default=0.0),
@@ -75,7 +75,8 @@ class CauseFigures:
 
     @property
     def window(self) -> tuple[str, WindowLimit] | None:
-        """Cluster (source or destination) and TCP window of the broker that limits most lanes.
+        """The cluster (source or destination) whose broker has the TCP window that limits most lanes, and
+        that window.
 
         On a tie, the longer round trip is reported.
         """
@@ -87,17 +88,18 @@ class CauseFigures:
 
     @property
     def timestamp_offset(self) -> float:
-        """Largest timestamp offset of any lane in seconds, negative if behind, 0 if there is none."""
+        """Largest clock error of any lane's timestamps in seconds; negative if they are behind, 0 if there is
+        none."""
         return max((lane.timestamp_offset or 0.0 for lane in self.lanes), key=abs, default=0.0)
 
     @property
     def task_rate(self) -> float | None:
-        """Known rate of the task in bytes per second."""
+        """Sum of the known rates of the task's lanes in bytes per second; None if all rates are unknown."""
         known = [lane.bytes_per_second for lane in self.task_lanes if lane.bytes_per_second is not None]
         return sum(known) if known else None
 
     def numbers(self) -> dict[str, float | str]:
-        """Return the known values of the cause by name."""
+        """Map the name of each known measured value to the value."""
         found: dict[str, float | str] = {
             "late_partitions": self.late,
             "explained_partitions": len(self.lanes),
@@ -182,7 +184,7 @@ def _details(cause: Cause, found: CauseFigures) -> Sequence[str]:
 
 
 def _unlike(cause: Cause, lanes: Sequence[LaneEvidence]) -> Sequence[str]:
-    """Return details for the sentence: wrong timestamps, or a start-up."""
+    """Return the details for a cause that is wrong timestamps or a start-up."""
     if cause is Cause.WRONG_TIMESTAMPS:
         return (_stamped(lanes), "check the clocks of the producers")
     return (f"{counted(len(lanes), 'partition does', 'partitions do')} not copy yet",)
@@ -230,7 +232,7 @@ def _busy(found: CauseFigures) -> str:
 
 
 def _has_time(found: CauseFigures) -> str:
-    """Return a text about the load of the worker process, as evidence that Headrace is not the bottleneck."""
+    """Describe how busy the worker process is, as evidence that Headrace is not the bottleneck."""
     cores = found.worker_cpu
     return f"the worker process is {min(cores, 1.0):.0%} busy" if cores is not None else ""
 
@@ -257,7 +259,7 @@ _CURES: Final = {
 
 
 def _filled(limit: tuple[str, WindowLimit] | None) -> str:
-    """Return a text about a distant broker whose TCP window limits the rate, with the remedies."""
+    """Describe a distant broker whose TCP window limits the rate, and the remedies."""
     if limit is None:
         return ""
     side, window = limit
@@ -310,7 +312,7 @@ def _backlog(lanes: Sequence[LaneEvidence]) -> str:
 
 
 def _stamped(lanes: Sequence[LaneEvidence]) -> str:
-    """Return the topics with wrong timestamps as text, in descending order of the error."""
+    """List the topics with wrong timestamps, in descending order of the error."""
     offsets: dict[str, float] = {}
     for lane in lanes:
         if abs(lane.timestamp_offset or 0.0) > abs(offsets.get(lane.topic, 0.0)):

@@ -1,4 +1,4 @@
-"""Catch-up rate of a lane, and estimated time until the lane has caught up."""
+"""Estimates how fast a lane catches up, and when it will have caught up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A dip in a growing lag does not count as catching up.
 
 
 class CatchUpRate(NamedTuple):
-    """Mean decrease of the backlog in offsets per second. `is_certain`: whether the decrease is statistically
+    """Mean decrease of a lane's backlog in offsets per second. `is_certain`: the decrease is statistically
     significant. `since`: time of the largest backlog, in monotonic seconds."""
 
     per_second: float
@@ -25,7 +25,7 @@ class CatchUpRate(NamedTuple):
 
 
 def approach(history: LaneHistory) -> CatchUpRate | None:
-    """Return the decrease of a lane's backlog since its largest value, or None if the latest value is the
+    """Return how fast a lane's backlog has decreased since its largest value; None if the latest value is the
     largest.
 
     Earlier reports, for example from an outage, are ignored.

@@ -1,4 +1,4 @@
-"""State of a lane, derived from its movement and other facts. Pure.
+"""Determines the state of a lane from the movement of its position and other facts. Pure.
 
 The first matching rule decides. A record is late if it has waited for more than 10 s (`LATE_MS`). The wait
 starts at the record's timestamp or at the time when the source's end offset passed the record, whichever is
@@ -75,7 +75,7 @@ _WITHOUT_PROCESS: Final = frozenset({PauseCause.SILENT_WORKER, PauseCause.NO_WOR
 
 @dataclass(frozen=True, slots=True)
 class MovementRules:
-    """Seconds for which a condition must last before a rule applies.
+    """Seconds for which conditions must last before the rules about them apply.
 
     `patience_seconds`: information is missing. `stall_seconds`: the position does not change.
     `silence_seconds`: a lane with waiting records sends no report; longer than two report intervals.
@@ -112,7 +112,7 @@ def judge_lane(
 
 
 def _keeps_ahead(found: LaneJudgement, history: LaneHistory, now: float) -> bool:
-    """Return whether a lane copies records before the source deletes them.
+    """Return whether a lane copies its records before retention at the source deletes them.
 
     Also True if the lane has not been observed for long enough. If the backlog shrinks significantly, its
     rate is measured from the peak.
@@ -136,7 +136,7 @@ def _hidden_ms(history: LaneHistory, now: float) -> int | None:
 
 
 def _by_facts(facts: LaneFacts) -> LaneJudgement | None:
-    """Return the state of a lane by rules 1 to 7, or None if none applies."""
+    """Return the state of a lane according to rules 1 to 7; None if none applies."""
     if facts.by_user:
         return LaneJudgement(_S.PAUSED_BY_USER, facts.reason, facts.since)
     lacks_process = facts.cause in _WITHOUT_PROCESS
@@ -150,7 +150,7 @@ def _by_facts(facts: LaneFacts) -> LaneJudgement | None:
 def _by_silence(
     history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules
 ) -> LaneJudgement | None:
-    """Return the state of a lane by rules 8 and 9, or None if none applies."""
+    """Return the state of a lane according to rules 8 and 9; None if none applies."""
     newest = history.newest
     if newest is None:
         if facts.since is None or now - facts.since <= rules.patience_seconds:
@@ -169,7 +169,7 @@ def _by_silence(
 def _by_end(
     history: LaneHistory, newest: LaneSample, facts: LaneFacts, now: float, rules: MovementRules
 ) -> LaneJudgement | None:
-    """Return the state of a lane by rule 10, or None if it does not apply."""
+    """Return the state of a lane according to rule 10; None if it does not apply."""
     unreported, held = history.unheard_since, history.held_since
     if unreported is not None:
         if facts.throttled:
@@ -192,7 +192,7 @@ def _by_end(
 def _by_place(
     history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules
 ) -> LaneJudgement | None:
-    """Return the state of a lane by rules 11 to 13, or None if none applies."""
+    """Return the state of a lane according to rules 11 to 13; None if none applies."""
     late, stuck, rewind = history.late_since, history.stuck_since, history.rewind
     if late is not None and stuck is not None and now - stuck > rules.stall_seconds:
         if facts.throttled:
@@ -206,7 +206,7 @@ def _by_place(
 
 
 def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> LaneJudgement:
-    """Return the state of a lane by rules 14 to 17."""
+    """Return the state of a lane according to rules 14 to 17. One of these rules always applies."""
     late, waiting = history.late_since, history.waits[-1]
     they_wait = counted(waiting, "record waits", "records wait")
     found = approach(history)

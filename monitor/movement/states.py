@@ -1,4 +1,4 @@
-"""States of a partition, and facts about a lane other than its movement."""
+"""States of partitions, and facts about lanes other than the movement of their position."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from mirror.model.datastreams.lanes import PauseCause
 
 
 class MovementState(StrEnum):
-    """State of the copying of a partition. The states from OK to REWIND and WAITING_FOR_TRANSACTION can be
-    derived from the movement of the position alone."""
+    """State of copying a partition. The states from OK to REWIND, and WAITING_FOR_TRANSACTION, can be derived
+    from the movement of the position alone."""
 
     __hash__ = str.__hash__  # in C, and equal to the hash of the same text
 
@@ -41,7 +41,7 @@ class MovementState(StrEnum):
 
 
 class LaneActivity(StrEnum):
-    """What a lane does, as its instance or the leader knows."""
+    """Activity of a lane according to its instance or the leader."""
 
     COPYING = "copying"
     BEGINNING = "beginning"
@@ -52,7 +52,7 @@ class LaneActivity(StrEnum):
 
 
 class LaneFacts(NamedTuple):
-    """Facts about a lane other than its position's movement.
+    """Facts about a lane other than the movement of its position.
 
     `cause`: cause of a pause. `reason`: description of the cause. `throttled`: quota that throttles the lane,
     or an empty string. `since`: start of the activity in monotonic seconds, None if unknown. `by_user`: an
@@ -90,7 +90,7 @@ class LaneJudgement(NamedTuple):
 
     @property
     def loses_data(self) -> bool:
-        """True if the source will delete records before they are copied, at the current rate.
+        """True if, at the current rate, the source will delete records before the lane copies them.
 
         Records are lost if the retention of the records ends before the lane has caught up, and the log start
         advances faster than the lane. If the time until the lane has caught up is unknown, the lane counts as

@@ -1,4 +1,4 @@
-"""Summary of a datastream's partitions that are not OK: number and worst partition of each state.
+"""Summarises the partitions of a datastream that are not OK: their number in each state, and the worst one.
 
 The report on 200,000 partitions stays small, because the summaries of topics are added up to one summary per
 datastream.
@@ -17,7 +17,7 @@ from monitor.movement.states import LaneJudgement, MovementState
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """Partitions of a datastream in one state.
+    """Number of a datastream's partitions that are in one state, and the worst of them.
 
     `worst`: partition that has been in this state longest. `reason`, `since_ms`: reason and start (epoch ms)
     of the worst partition; `since_ms` is None if unknown for all. `idle`: number of partitions without
@@ -48,7 +48,7 @@ Every paused partition has a predicted loss, even if the source retains records 
 
 @dataclass(frozen=True, slots=True)
 class LossAhead:
-    """Partitions whose records the source will delete before they are copied, at the current rate.
+    """Partitions that will lose records at the source before they are copied, at the current rate.
 
     `worst`: partition that loses data first, after `seconds`. `eta_seconds`: time until it has caught up,
     None if it does not catch up. `share`: largest backlog of a partition as a share of its source log, None
@@ -63,13 +63,14 @@ class LossAhead:
 
     @property
     def is_near(self) -> bool:
-        """True if an operator must act now."""
+        """True if the loss is so near that an operator must act now."""
         return self.seconds <= NEAR_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Partitions of a datastream that are not OK, by state. Empty if all are OK or unknown."""
+    """Summary of a datastream's partitions that are not OK, for each state. Empty if all are OK or
+    unknown."""
 
     states: tuple[StateCount, ...] = ()
     loss: LossAhead | None = None
@@ -101,7 +102,7 @@ class DatastreamStates:
 
 @dataclass(frozen=True)
 class FleetMovement:
-    """Partition states of every datastream of the service.
+    """Partition states of all datastreams of the service.
 
     `is_complete`: all instances responded, including a leader. If False, the worst states may be missing.
     """
@@ -114,7 +115,7 @@ NOTHING_KNOWN = FleetMovement()
 
 
 def movement_of(found: Iterable[PartitionMovement]) -> Movement:
-    """Summarise the states of individual partitions. Those with the state None or OK are ignored."""
+    """Summarise the states of partitions. Partitions with the state None or OK are ignored."""
     states: dict[MovementState, _StateCounter] = {}
     losing: list[PartitionMovement] = []
     for partition in found:
@@ -160,7 +161,7 @@ class _StateCounter:
 
 
 def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
-    """Summarise the partitions that lose data, or return None if there are none."""
+    """Summarise the partitions that will lose data; None if there are none."""
     first: tuple[float, str, float | None] | None = None
     share: float | None = None
     for partition, judgement, *_ in losing:
@@ -172,7 +173,7 @@ def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
 
 
 def added(parts: Iterable[Movement]) -> Movement:
-    """Return the sum of several summaries of partition states."""
+    """Add up several summaries of partition states."""
     states: dict[MovementState, StateCount] = {}
     loss: LossAhead | None = None
     for part in parts:

@@ -1,1 +1,1 @@
-"""Evaluates several objectives per datastream, each over its own window and with its own error budget."""
+"""Evaluates several objectives of a datastream, each with its own window and error budget."""

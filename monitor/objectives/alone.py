@@ -1,4 +1,4 @@
-"""Finds sources whose measurements all belong to one datastream. Pure.
+"""Determines which sources have measurements that all belong to one datastream. Pure.
 
 A group copies only topics that its datastreams select. If a group has a single datastream and its selection
 does not change, all measurements of the group belong to this datastream. Such datastreams can be queried
@@ -23,7 +23,8 @@ _MOST_APART_MS: Final = 60_000
 
 
 class SourcesAlone:
-    """Tracks the topic selections of datastreams that are alone in their group. Not thread-safe."""
+    """Topic selections of datastreams that are the only ones in their group, and since when. Not
+    thread-safe."""
 
     def __init__(self) -> None:
         self._since: dict[Source, tuple[TopicSelection, int]] = {}
@@ -42,5 +43,6 @@ class SourcesAlone:
                 self._since[subject.source] = known
 
     def since(self, moment_ms: int) -> frozenset[Source]:
-        """Return sources whose measurements have belonged to one datastream since `moment_ms` (epoch ms)."""
+        """Return the sources whose measurements have all belonged to one datastream since `moment_ms` (epoch
+        ms)."""
         return frozenset(source for source, (_, begin_ms) in self._since.items() if begin_ms <= moment_ms)

@@ -1,4 +1,4 @@
-"""Current error budgets of all datastreams."""
+"""Computes the current error budgets of all datastreams."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _AWAY_SECONDS: Final = 60.0
 
 
 class Budgets:
-    """Computes error budgets.
+    """Computes the error budgets of datastreams.
 
     Past measurements are read in small parts, so that no evaluation takes long. `most_days`: retention of the
     measurements in days; 0 if only short windows can be read.
@@ -69,8 +69,8 @@ class Budgets:
         most_questions: int = ALL,
         alone: SourcesAlone | None = None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
-        """Return the budgets of each datastream, in the order of its objectives. `most_questions`, `alone`:
-        see `History.refresh`.
+        """Return the error budgets of each datastream, one for each of its objectives. `most_questions`,
+        `alone`: see `History.refresh`.
 
         Raises no error: if measurements cannot be read, the budgets are unknown.
         """
@@ -122,7 +122,7 @@ class Budgets:
 
 
 def _objectives_of(subjects: Mapping[DatastreamName, ObjectiveSubject]) -> Mapping[DatastreamName, object]:
-    """Return the values from which the budgets of each datastream are computed."""
+    """Return the values on which the error budgets of each datastream depend."""
     return {
         name: (subject.source, subject.selection, subject.objectives) for name, subject in subjects.items()
     }

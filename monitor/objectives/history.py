@@ -1,4 +1,4 @@
-"""Past measurements of every objective, cached by time range so that only missing ranges are queried."""
+"""Cache of past measurements for all objectives, so that only missing time ranges are queried."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class _Known(NamedTuple):
-    """Known sums of a piece of a time window. `unknown`: numbers of the objectives that the query did not
+    """Sums over one piece of a time window. `unknown`: numbers of the objectives that the query did not
     count. `is_final`: Pinot had all measurements of the piece."""
 
     counting: CountPlan
@@ -29,8 +29,8 @@ class _Known(NamedTuple):
     is_final: bool
 
     def counted_by(self, counting: CountPlan) -> _Known:
-        """Return the sums for another set of counted objectives. Objectives that were not counted before
-        become unknown."""
+        """Return the sums rearranged for another set of objectives. Objectives that were not counted before
+        are unknown."""
         if self.counting is counting:
             return self
         before = [self.counting.numbers.get(number) for number in counting.numbers]
@@ -45,7 +45,7 @@ class _Known(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """Sums over the complete (final) pieces of a window."""
+    """Sums over those pieces of a window whose measurements are complete."""
 
     pieces: tuple[TimeRangePiece, ...]
     counting: CountPlan
@@ -53,15 +53,15 @@ class _Sum(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Sums of a window after the last refresh. `sums`: None if a piece is missing. `unknown`: numbers of the
-    objectives that are unknown for some pieces."""
+    """Sums over a window after the last refresh. `sums`: None if a piece is missing. `unknown`: numbers of
+    the objectives that are unknown for some pieces."""
 
     sums: TallyColumns | None
     unknown: frozenset[int] = _NOBODY
 
 
 class History:
-    """Cache of past measurements of all objectives. Not thread-safe. A refresh is cheap, because sums of
+    """Cache of past measurements for all objectives. Not thread-safe. A refresh is cheap, because sums of
     older pieces are kept, also those that a longer window will need."""
 
     def __init__(self, past: PastMeasurements) -> None:
@@ -84,7 +84,8 @@ class History:
         most_questions: int,
         alone: SourcesAlone | None = None,
     ) -> None:
-        """Query missing pieces: shortest windows first, and latest pieces first within a window.
+        """Query the pieces that are missing: shortest windows first, and the latest pieces first in each
+        window.
 
         `windows`: lengths of the windows in seconds. `most_questions`: maximum number of queries for final
         pieces. A piece that is not final yet is queried at each refresh, and once more when it is final.
@@ -117,7 +118,7 @@ class History:
         )
 
     def totals(self, wanted: RequiredCount) -> Mapping[int, LatencyTally | None]:
-        """Return the tally of each window by its length in seconds. None while a piece is unknown."""
+        """Map the length of each window in seconds to its tally. A tally is None while a piece is unknown."""
         number = self._counting.numbers.get(wanted)
         return {seconds: _tally(window, number) for seconds, window in self._windows.items()}
 
@@ -160,10 +161,10 @@ def _tally(window: _Window, number: int | None) -> LatencyTally | None:
 
 
 def wanted_of(subjects: Iterable[ObjectiveSubject]) -> frozenset[RequiredCount]:
-    """Return the counts of late records that the objectives of datastreams require."""
+    """Return the counts of late records that all objectives require."""
     return frozenset(key_of(subject, objective) for subject in subjects for objective in subject.objectives)
 
 
 def key_of(subject: ObjectiveSubject, objective: Objective) -> RequiredCount:
-    """Return the count of late records that one objective requires."""
+    """Return which count of late records one objective requires."""
     return RequiredCount(subject.source, subject.selection, objective.milliseconds)

@@ -1,4 +1,4 @@
-"""Reader of the times at which records were late."""
+"""Reads the times at which records were late."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ LOOK_BACK_MS: Final = 120_000
 
 
 class LateReports(Protocol):
-    """Reads late records (see `monitor.ports.Measurements.late`)."""
+    """Interface to measurements of late records (see `monitor.ports.Measurements.late`)."""
 
     def late(self, sources: Collection[Source], since_ms: int, least_ms: int) -> LateTopics | None:
-        """Return the late records since `since_ms`, by topic of the sources. Raises Unreachable,
-        AnalyticsError."""
+        """Return, for each topic of the sources, the records since `since_ms` that were late. Raises
+        Unreachable, AnalyticsError."""
         ...
 
 
 class LateTimes:
-    """Reads when records were late, for datastreams that miss their objective, once per evaluation.
+    """Reads once per evaluation at which times records were late, for datastreams that miss their objective.
     `window_seconds`: the monitor's own window. A newly started monitor reads a longer range."""
 
     def __init__(self, reports: LateReports, window_seconds: float) -> None:
@@ -43,8 +43,8 @@ class LateTimes:
         verdicts: Mapping[DatastreamName, LatencyVerdict],
         now_ms: int,
     ) -> Mapping[DatastreamName, Lateness]:
-        """Return the times at which records were late, for each datastream that misses its objective. The
-        result is empty if the history cannot be read."""
+        """Return the times at which records were late, for each datastream that misses its objective. Empty
+        if the history cannot be read."""
         self._began_ms = now_ms if self._began_ms is None else self._began_ms
         late = {
             name: verdict

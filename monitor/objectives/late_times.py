@@ -1,4 +1,4 @@
-"""Determines when records of a datastream were late, from the reports of lanes. Pure.
+"""Determines when records of a datastream were late, from the reports of its lanes. Pure.
 
 The verdict of a window remains bad as long as the window contains late records, even if records arrive in
 time again. A record is late from the time at which it exceeds the objective until it arrives. The times are
@@ -22,7 +22,8 @@ TimeInterval = tuple[int, int]
 
 
 class LateSpan(NamedTuple):
-    """Time for which late records waited, from the timestamp of the oldest record to `until_ms` (epoch ms).
+    """Time interval in which late records waited, from the timestamp of the oldest record to `until_ms`
+    (epoch ms).
 
     `age_ms`: upper bound of the latency or age of these records, including the time before a record reached
     the source.
@@ -34,7 +35,7 @@ class LateSpan(NamedTuple):
 
 
 class TopicLateness(NamedTuple):
-    """Late records of a topic.
+    """Times at which records of a topic were late.
 
     `recent_age_ms`: upper bound of the latency or age of records in partitions that may still have late
     records (see `is_recent`), 0 if there are none.
@@ -60,7 +61,7 @@ LateTopics = Mapping[Source, Mapping[str, TopicLateness]]
 
 
 class Lateness(NamedTuple):
-    """Times at which records of a datastream were later than its objective.
+    """Times at which records of a datastream missed its objective.
 
     `intervals`: disjoint intervals in order; empty if the times are unknown, for example if records were
     already late when they reached the source. `is_over`: every partition has since sent a report without late
@@ -87,7 +88,7 @@ def lateness_of(subject: ObjectiveSubject, topics: LateTopics, limit_ms: int) ->
 
 
 def union(intervals: Iterable[TimeInterval]) -> tuple[TimeInterval, ...]:
-    """Return the union of time intervals as disjoint intervals in order."""
+    """Merge overlapping time intervals, and return them in order."""
     found: list[TimeInterval] = []
     for first, last in sorted(intervals):
         if last <= first:
@@ -101,7 +102,7 @@ def union(intervals: Iterable[TimeInterval]) -> tuple[TimeInterval, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BadTime:
-    """Times during an incident at which records were late. Overlapping intervals count once.
+    """Time during an incident in which records were late. Overlapping intervals count once.
 
     `since_ms`: start of the time that `intervals` can cover. Earlier bad time is in `counted_seconds`, or
     belongs to an earlier incident.
@@ -113,12 +114,12 @@ class BadTime:
 
     @property
     def seconds(self) -> float:
-        """Total bad time in seconds."""
+        """Total length of the bad time in seconds."""
         return self.counted_seconds + _length(self.intervals)
 
     def adding(self, intervals: Iterable[TimeInterval]) -> BadTime:
-        """Return the bad time with further intervals in which records were late. The part of an interval
-        before `since_ms` is ignored."""
+        """Return the bad time with further intervals in which records were late. Their parts before
+        `since_ms` are ignored."""
         clipped = [(max(first, self.since_ms), last) for first, last in intervals]
         found = union((*self.intervals, *clipped))
         since_ms, counted = self.since_ms, self.counted_seconds

@@ -23,8 +23,7 @@ class ObjectiveMetrics(Collector):
         self._verdicts: Mapping[DatastreamName, LatencyVerdict] = {}
 
     def show(self, verdicts: Mapping[DatastreamName, LatencyVerdict]) -> None:
-        """Replace all verdicts with the verdicts of the latest evaluation. Pass an empty mapping if this
-        monitor is not active."""
+        """Replace all verdicts by the latest ones. Pass an empty mapping if this monitor is not active."""
         self._verdicts = verdicts
 
     def collect(self) -> Iterator[Metric]:

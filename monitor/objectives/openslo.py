@@ -108,7 +108,7 @@ def _name(datastream: str, rest: str) -> str:
 
 
 class _DocumentReader:
-    """Reads one OpenSLO document, and collects the problems of its fields."""
+    """Reads one OpenSLO document, and collects the problems that it finds in fields."""
 
     def __init__(self, document: object) -> None:
         self._document = document
@@ -118,7 +118,7 @@ class _DocumentReader:
         self.problems.refuse(pointer_to(path), detail, advice)
 
     def part(self, *path: str | int) -> Any:
-        """Return the value at a path of the document, or None."""
+        """Return the value at a path in the document; None if there is none."""
         found: Any = self._document
         for name in path:
             if isinstance(name, int) and isinstance(found, list) and name < len(found):
@@ -130,13 +130,13 @@ class _DocumentReader:
         return found
 
     def expect(self, wanted: object, *path: str | int) -> None:
-        """Record a problem unless a field has the value `wanted`."""
+        """Record a problem unless the field has the value `wanted`."""
         found = self.part(*path)
         if found != wanted or isinstance(found, bool) != isinstance(wanted, bool):
             self.refuse(path, f"is {bounds.shown(found)}, must be {bounds.shown(wanted)}", _ADVICE)
 
     def only(self, names: Iterable[str], *path: str | int) -> None:
-        """Record a problem unless the object at a path has no other fields than `names`."""
+        """Record a problem if the object at a path has other fields than `names`."""
         found = self.part(*path)
         if not isinstance(found, Mapping):
             self.refuse(path, f"must be an object, not {bounds.shown(found)}", _ADVICE)
@@ -183,7 +183,8 @@ def _read_head(reader: _DocumentReader, kind: str) -> None:
 
 
 def _with_indicator(document: object, indicators: Mapping[str, object]) -> object:
-    """Return the document with its indicator inlined. Raises RefusedFields if the indicator is missing."""
+    """Replace the reference to an indicator by the indicator itself. Raises RefusedFields if it is
+    missing."""
     reader, place = _DocumentReader(document), ("spec", "indicatorRef")
     name = reader.part(*place)
     if name is None:
@@ -212,7 +213,7 @@ def _name_of(document: object, kind: str) -> str:
 
 
 def _source(reader: _DocumentReader) -> tuple[str, dict[str, Any]]:
-    """Return the datastream, percentile and window in a document's metric source."""
+    """Return datastream, percentile and window from the metric source of a document."""
     reader.only(("metadata", "spec"), "spec", "indicator")
     reader.only(("thresholdMetric", "description"), "spec", "indicator", "spec")
     place = "spec", "indicator", "spec", "thresholdMetric", "metricSource"
@@ -235,7 +236,7 @@ def _source(reader: _DocumentReader) -> tuple[str, dict[str, Any]]:
 
 
 def _days(reader: _DocumentReader) -> int:
-    """Return the period of the objective in days. Only rolling periods are supported."""
+    """Return the period of the objective in days. Record a problem unless it is one rolling period."""
     place = "spec", "timeWindow"
     if reader.entries(*place) != 1:
         reader.refuse(place, "must have exactly one window")
@@ -278,7 +279,7 @@ def _percent(share: object) -> float:
 
 
 def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Objective, ...]]:
-    """Return the objectives of several documents by datastream.
+    """Map each datastream to its objectives in the documents.
 
     Each document is passed with its origin, for errors. An indicator may come before or after the documents
     that refer to it. Raises InvalidRequest with every invalid document and field.
@@ -300,7 +301,7 @@ def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Ob
 def _sorted_out(
     documents: Iterable[tuple[str, object]],
 ) -> tuple[list[tuple[str, object]], dict[str, object], list[str]]:
-    """Return the objectives, the indicators by name, and the problems of invalid documents."""
+    """Separate documents into objectives and indicators, and collect the problems of invalid documents."""
     objectives: list[tuple[str, object]] = []
     indicators: dict[str, object] = {}
     wrong = []

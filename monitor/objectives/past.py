@@ -1,4 +1,5 @@
-"""Measurements of a past time range as columns: one row per topic, then one row per objective. Pure.
+"""Measurements of a past time range as columns, with one row for each topic and then for each objective.
+Pure.
 
 Several time ranges with thousands of topics are read each minute, so an object for each topic would be too
 slow.
@@ -24,7 +25,8 @@ _MOST_PLACES: Final = 200_000
 
 
 class RequiredCount(NamedTuple):
-    """Number of late records that an objective requires: those of the selected topics above the limit."""
+    """Count of late records that an objective requires: records of the selected topics later than
+    `milliseconds`."""
 
     source: Source
     selection: TopicSelection
@@ -33,7 +35,7 @@ class RequiredCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicLatencySums:
-    """Sums of the measurements of topics, as columns of equal length.
+    """Measurements of topics over a past time range, as columns of equal length.
 
     `records`: number of records. `late`: number of records above the limit, by limit in ms. `stale_seconds`:
     time for which the oldest waiting record was older than the limit, by limit and topic; topics without such
@@ -47,12 +49,12 @@ class TopicLatencySums:
 
 
 class PastMeasurements(Protocol):
-    """Stored past measurements of the mirror."""
+    """Interface to stored measurements of past time ranges."""
 
     def past(
         self, period: TimeRangePiece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicLatencySums:
-        """Return the latency sums by topic, with a column for each latency limit.
+        """Return the sums of each topic, with a column of late records for each latency limit.
 
         `milliseconds`: latency limits. A source in `together` may have a single row, with the topic
         `EVERY_TOPIC`. Raises Unreachable, AnalyticsError.
@@ -61,7 +63,8 @@ class PastMeasurements(Protocol):
 
 
 class TallyColumns(NamedTuple):
-    """Fields of `burn.tally.LatencyTally` as columns. The row of a count is its number in the `CountPlan`."""
+    """The fields of `burn.tally.LatencyTally` as columns. A count has the row of its number in the
+    `CountPlan`."""
 
     records: Sequence[int]
     late: Sequence[float]
@@ -69,7 +72,7 @@ class TallyColumns(NamedTuple):
 
 
 def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
-    """Return the element-wise sum of the columns of several parts."""
+    """Add up the columns of several parts, row by row."""
     records, late, stale = onto
     for part in parts:
         records = list(map(add, records, part.records))
@@ -79,7 +82,7 @@ def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
 
 
 class CountPlan:
-    """Numbers of the required counts, and a cache of the counts that include each topic."""
+    """Numbers the required counts, and determines in which counts each topic is included."""
 
     def __init__(self, wanted: frozenset[RequiredCount]) -> None:
         self.wanted = wanted
@@ -94,12 +97,12 @@ class CountPlan:
 
     @property
     def nothing(self) -> TallyColumns:
-        """Columns of a time range without measurements."""
+        """Columns for a time range without measurements."""
         size = len(self.numbers)
         return TallyColumns([0] * size, [0.0] * size, [0.0] * size)
 
     def sums(self, found: TopicLatencySums, period: TimeRangePiece) -> TallyColumns:
-        """Return the sums of a time range for each required count.
+        """Sum up the measurements of a time range for each required count.
 
         The stale time of a count is the longest stale time of one topic, so it is a lower bound.
         """

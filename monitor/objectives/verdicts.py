@@ -1,4 +1,4 @@
-"""Evaluates every objective of a datastream over its own window. The worst verdict counts.
+"""Evaluates every objective of a datastream over its own window, and takes the worst verdict.
 
 The window of an objective applies only to arrived records. The age of the oldest waiting record is the
 current age, from the monitor's own window.
@@ -30,14 +30,15 @@ _WORST_FIRST: Final = (
 
 
 def windows_of(subjects: Iterable[ObjectiveSubject], own_seconds: float) -> frozenset[float]:
-    """Return the lengths of the windows to read, in seconds: the monitor's, and those of the objectives."""
+    """Return the lengths (seconds) of all windows to read: the monitor's window and the windows of
+    objectives."""
     return frozenset({own_seconds}) | {
         float(objective.window_seconds) for subject in subjects for objective in subject.objectives
     }
 
 
 def least_objective_ms(subjects: Iterable[ObjectiveSubject]) -> int:
-    """Return the lowest limit of all objectives in ms, 0 without objectives."""
+    """Return the shortest limit of all objectives in ms; 0 without objectives."""
     return min(
         (
             objective.milliseconds
@@ -79,7 +80,7 @@ def judge_all(
 def _as_of_now(
     now: LatencyObservation | None, arrived: LatencyObservation | None
 ) -> LatencyObservation | None:
-    """Combine the records that arrived in a window with the current backlog.
+    """Combine the records that arrived in a longer window with the current backlog.
 
     Returns None if either is unknown.
     """

@@ -1,4 +1,4 @@
-"""Cost of an incident: bad time, and spent error budget. Pure."""
+"""Computes the cost of an incident: its bad time, and the error budget that it spent. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FLUSH_MS: Final = 60_000
 
 
 def opened_costs(budgets: Iterable[Budget]) -> tuple[BudgetCost, ...]:
-    """Return the error budgets at the detection of an incident."""
+    """Return the state of each error budget at the detection of an incident."""
     return tuple(BudgetCost(objective_name(budget.objective), budget.left, budget.left) for budget in budgets)
 
 
 def with_costs(
     record: IncidentRecord, budgets: Iterable[Budget], now_ms: int, is_bad: bool | None
 ) -> IncidentRecord:
-    """Return the record with its costs after an evaluation. `is_bad`: None if unknown."""
+    """Update the costs in a record after an evaluation. `is_bad`: True for bad time, None if unknown."""
     passed_ms = max(now_ms - record.judged_ms, 0)
     seconds = passed_ms / 1000
     is_seen = passed_ms <= _MOST_APART_MS and is_bad is not None
@@ -42,13 +42,15 @@ def with_costs(
 
 
 def observed_interval(record: IncidentRecord, now_ms: int) -> TimeInterval:
-    """Return the interval since the incident's last evaluation, empty after too long a gap."""
+    """Return the time since the last evaluation of an incident; empty if that is too long ago to be
+    continuous."""
     is_seen = 0 <= now_ms - record.judged_ms <= _MOST_APART_MS
     return (record.judged_ms if is_seen else now_ms, now_ms)
 
 
 def seconds_since(record: IncidentRecord, now_ms: int) -> float:
-    """Return the seconds since the incident's last evaluation, 0 after too long a gap."""
+    """Return the seconds since the last evaluation of an incident; 0 if that is too long ago to be
+    continuous."""
     passed_ms = now_ms - record.judged_ms
     return passed_ms / 1000 if 0 < passed_ms <= _MOST_APART_MS else 0.0
 
@@ -71,6 +73,6 @@ def _without_costs(record: IncidentRecord) -> IncidentRecord:
 
 
 def objective_name(objective: Objective) -> str:
-    """Return the name of an objective for the costs of incidents."""
+    """Return the name by which the costs of an incident refer to an objective."""
     limit = exact_duration_text(objective.milliseconds)
     return f"{objective.target_percent:g} % within {limit} over {objective.period_days} d"

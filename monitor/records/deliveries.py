@@ -1,4 +1,4 @@
-"""Counts the records that arrived during an incident, and the late ones.
+"""Counts how many records arrived during an incident, and how many were late.
 
 The records are counted half a minute after the incident has closed, because measurements reach Pinot after
 some seconds. The counts are unknown if Pinot has no measurements of that time.
@@ -37,8 +37,8 @@ _DAY_MS: Final = 24 * 3_600_000
 
 
 class DeliveryCounts:
-    """Closed incidents whose records must still be counted. `days`: retention of measurements in Pinot. `add`
-    may be called while another thread counts."""
+    """Queue of closed incidents whose records must be counted. `days`: retention of measurements in Pinot.
+    `add` may be called while another thread counts."""
 
     def __init__(self, past: PastMeasurements, clock: Clock, days: int) -> None:
         self._past = past
@@ -49,7 +49,7 @@ class DeliveryCounts:
         self._not_before_ms = 0
 
     def add(self, record: IncidentRecord, subject: ObjectiveSubject | None) -> None:
-        """Schedule the count of the records that arrived during a closed incident.
+        """Queue a closed incident for counting the records that arrived during it.
 
         `subject`: datastream of the incident. If None, nothing is counted, because the limits are unknown.
         """
@@ -70,7 +70,8 @@ class DeliveryCounts:
             )
 
     def counted(self) -> IncidentRecord | None:
-        """Count the records of the next incident, and return the incident. Blocks during the query.
+        """Count the records of the next incident in the queue, and return its record. Blocks during the
+        query.
 
         `deliveries` is None if the count is unknown. Returns None if no incident is due, or if measurements
         cannot be read now.
@@ -105,7 +106,7 @@ class DeliveryCounts:
 
 
 def limits_of(subject: ObjectiveSubject) -> Mapping[str, int]:
-    """Return the latency limit of each objective in ms, by name."""
+    """Map the name of each objective to its latency limit in ms."""
     short = subject.objective
     found = {objective_name(objective): objective.milliseconds for objective in subject.objectives}
     if short is not None:
@@ -114,7 +115,7 @@ def limits_of(subject: ObjectiveSubject) -> Mapping[str, int]:
 
 
 def deliveries_of(subject: ObjectiveSubject, found: TopicLatencySums) -> tuple[DeliveryCost, ...] | None:
-    """Return the number of arrived and of late records for each objective, or None without measurements."""
+    """Return the number of arrived and of late records for each objective; None without measurements."""
     rows = [
         at
         for at, (group, cluster, topic) in enumerate(found.places)

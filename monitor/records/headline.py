@@ -1,4 +1,4 @@
-"""Headline of an incident: the cause with the most bad seconds. Pure."""
+"""Chooses the main cause of an incident, which is the one with the most bad seconds. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.records.record import IncidentRecord, Phase
 def with_known_cause(
     record: IncidentRecord, found: Diagnosis | None, known: str | None, seconds: float
 ) -> IncidentRecord | None:
-    """Return the record with time counted towards a known cause.
+    """Return the record with the time of an evaluation added to a cause that follows from other problems.
 
     Returns None if no cause is known, or if the diagnosis names a different event. `known`: cause that
     follows from other problems.
@@ -29,7 +29,7 @@ def with_known_cause(
 def with_cause(
     record: IncidentRecord, found: Diagnosis | None, seconds: float, now_ms: int
 ) -> IncidentRecord:
-    """Return the record with its main cause, which is the one with the most bad seconds.
+    """Return the record with the time of an evaluation added to its cause, and with its main cause.
 
     Another cause replaces the current cause only if it has clearly more bad seconds, so that alternating
     causes do not fill the timeline. Time spent catching up counts towards the cause before it. Wrong
@@ -58,21 +58,20 @@ def with_cause(
 
 
 def _has_clearly_more(record: IncidentRecord, cause: str) -> bool:
-    """Return whether a cause has clearly more bad seconds than the current cause of the incident."""
+    """Return whether a cause has clearly more bad seconds than the incident's main cause."""
     least = _CLEARLY_MORE * record.causes.get(record.cause, 0.0) + _CLEARLY_SECONDS
     return record.causes[cause] > least
 
 
 def with_implied_cause(record: IncidentRecord) -> IncidentRecord:
-    """Return the record of a closing incident with the cause that its problems imply. Lateness within the
-    objective is not diagnosed."""
+    """Return the record with an unknown main cause replaced by the cause that its problems imply. Lateness
+    within the objective is not diagnosed."""
     implied = next((_IMPLIED[name] for name in record.matters if name in _IMPLIED), "")
     return replace(record, cause=implied) if implied and record.cause in _UNNAMED else record
 
 
 def _renamed(causes: Mapping[str, float], name: str, exact: str) -> dict[str, float]:
-    """Return the bad seconds of each cause after a more exact cause replaces the general cause `name`. The
-    seconds of the general cause `name` are added to the more exact cause `exact`."""
+    """Replace the general cause `name` by the cause `exact`, which gets its bad seconds."""
     others = {cause: seconds for cause, seconds in causes.items() if cause not in (name, exact)}
     return {**others, exact: causes.get(name, 0.0) + causes.get(exact, 0.0)}
 

@@ -1,4 +1,4 @@
-"""Storage of incidents in a topic. Implements `monitor.evaluation.EvaluationListener`; never blocks.
+"""Stores incidents in a topic. Implements `monitor.evaluation.EvaluationListener`; never blocks.
 
 A thread reads the records of a previous monitor, and then writes changed records. While the cluster of the
 topic is unavailable, the monitor continues, and the latest state of each record is kept for the next write.
@@ -32,7 +32,7 @@ _MOST_WAITING: Final = 10_000
 
 
 class RecordStore(Protocol):
-    """Durable store of incident records. Calls may block. Used by one thread at a time."""
+    """Durable store of incident records and notes. Calls may block. Used by one thread at a time."""
 
     def load(self) -> StoredMonitorState:
         """Return the latest state of each stored incident and note. Raises Unreachable, Refused."""
@@ -46,7 +46,7 @@ class RecordStore(Protocol):
         ...
 
     def reclaim(self) -> None:
-        """Allow further writes after a write has raised Fenced."""
+        """Fence other writers at the next write, after a write has raised Fenced."""
         ...
 
 
@@ -117,11 +117,11 @@ class IncidentKeeper:
 
     @property
     def is_shut_out(self) -> bool:
-        """True if another monitor has taken over the store, so that the state may be outdated."""
+        """True if another monitor writes to the store, so that the incidents here may be outdated."""
         return self._is_shut_out
 
     def judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
-        """Record the findings of an evaluation in the incidents."""
+        """Update the incidents from the findings of an evaluation."""
         now_ms, matters = self._clock.now_ms(), self._matters()
         changed = {record.id: record for record in self._tracker.judged(findings, now_ms, matters, movements)}
         with self._changed:
@@ -139,7 +139,7 @@ class IncidentKeeper:
         self._wait(changed, replaced)
 
     def judging_failed(self, reason: str, movements: FleetMovement) -> None:
-        """Record an evaluation without any verdict.
+        """Update the incidents after an evaluation without any verdict.
 
         The state of objectives does not change. Other problems are updated.
         """
@@ -155,7 +155,7 @@ class IncidentKeeper:
                 self._counts.add(record, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
-        """Queue changed incident records for writing.
+        """Queue changed incident records to be written.
 
         If the queue is full, its oldest records are dropped. A dropped record is queued again when it
         changes.
@@ -169,7 +169,8 @@ class IncidentKeeper:
             self._changed.notify()
 
     def _new_notes(self) -> dict[str, bytes | None]:
-        """Return the notes that differ from the stored notes, at most `_MOST_WAITING`."""
+        """Return the notes that must be written because they differ from the stored ones, at most
+        `_MOST_WAITING`."""
         new: dict[str, bytes | None] = {
             key: note for key, note in self._noted.items() if self._stored_notes.get(key) != note
         }
@@ -211,7 +212,8 @@ class IncidentKeeper:
         return is_keeper and self._counts is not None and self._counts.is_due
 
     def _work(self) -> None:
-        """Load the stored incidents, write pending records, or count the records of an incident."""
+        """Do one of these: load the stored incidents, write pending records, or count the records of an
+        incident."""
         if not self._has_loaded:
             found = self._store.load()
             with self._changed:
@@ -239,7 +241,8 @@ class IncidentKeeper:
                 self._waiting.setdefault(record.id, record)
 
     def _log_problem(self, reason: str) -> None:
-        """Log when storing incidents begins to fail or succeeds again, and when the reason changes."""
+        """Log when writes to the store begin to fail, when the reason changes, and when they succeed
+        again."""
         if reason and reason != self._trouble:
             _log.error("cannot store incidents", reason=reason)
         elif self._trouble and not reason:

@@ -1,4 +1,4 @@
-"""Recent outages of clusters by datastream, from the states of partitions. Pure.
+"""Tracks recent outages of clusters that affect datastreams, from the states of partitions. Pure.
 
 Records that waited during an outage arrive late afterwards, and their latency phases do not show the cause.
 An outage starts earlier than its alert and its incident.
@@ -24,7 +24,7 @@ _CAUSES: Final = {
 
 
 class Outage(NamedTuple):
-    """Outage of a cluster for which partitions of a datastream waited. Times are epoch ms.
+    """Time during which partitions of a datastream waited for a cluster. Times are epoch ms.
 
     `seen_ms`: last evaluation in which the partitions waited. `earlier`: previous outages, shortly before.
     """
@@ -36,12 +36,12 @@ class Outage(NamedTuple):
 
     @property
     def intervals(self) -> tuple[TimeInterval, ...]:
-        """Times of this outage and of the previous outages."""
+        """Times of the outage and of the previous ones, oldest first."""
         return (*self.earlier, (self.since_ms, self.seen_ms))
 
 
 class RecentOutages:
-    """Latest outage of each datastream, kept for a minute after its end."""
+    """Latest outage that affected each datastream, kept for a minute after its end."""
 
     def __init__(self) -> None:
         self._of: dict[DatastreamName, Outage] = {}
@@ -59,12 +59,13 @@ class RecentOutages:
                     self._of[name] = _continued(self._of.get(name), cause, since, now_ms)
 
     def of(self, name: DatastreamName) -> Outage | None:
-        """Return the latest outage of a datastream, or None if there was none in the last minute."""
+        """Return the latest outage that affected a datastream; None if there was none in the last minute."""
         return self._of.get(name)
 
 
 def _continued(known: Outage | None, cause: Cause, since_ms: int, now_ms: int) -> Outage:
-    """Return the current outage, which is new if it began after the known outage was last seen."""
+    """Extend the known outage, or return a new one if the cause differs or the outage began after the known
+    one."""
     if known is None:
         return Outage(cause, since_ms, now_ms)
     if since_ms <= known.seen_ms and cause is known.cause:

@@ -1,4 +1,4 @@
-"""Shared reader of stored incidents: one read at a time, with a cache of two seconds."""
+"""Reads stored incidents for several callers: one read at a time, with a cache of two seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored form of an incident and its timeline. Pure."""
+"""Record of an incident and its timeline, in the form in which it is stored. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNREADABLE: Final = (
 
 
 class Phase(StrEnum):
-    """Kind of a timeline entry of an incident."""
+    """Phase of an incident to which an entry of its timeline belongs, such as its detection."""
 
     DETECTED = "detected"
     CLASSIFIED = "classified"
@@ -53,7 +53,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """An event of an incident at `time_ms` (epoch ms).
+    """Entry in the timeline of an incident: an event at `time_ms` (epoch ms).
 
     `times`: number of occurrences. If there are several, `time_ms` is the last and `first_ms` the first
     occurrence.
@@ -73,13 +73,13 @@ class TimelineEntry:
         return f"{self.text} ({self.times} times since {clock_text(self.first_ms)})"
 
     def is_repeated_by(self, phase: Phase, text: str) -> bool:
-        """Return whether a new entry repeats this one, except for numbers in its text."""
+        """Return whether a new entry would be equal to this one, except for numbers in its text."""
         if phase is not self.phase or phase in _ONCE:
             return False
         return phase in _STATES or self.has_same_text(text)
 
     def has_same_text(self, text: str) -> bool:
-        """Return whether the text is the same, except for numbers."""
+        """Return whether the text is equal to that of this entry, except for numbers."""
         return _shape_of(legible(text)) == _shape_of(self.text)
 
 
@@ -94,7 +94,7 @@ _STATES: Final = frozenset({Phase.RECOVERED, Phase.RELAPSED})
 
 @dataclass(frozen=True, slots=True)
 class BudgetCost:
-    """Remaining error budget of one objective during an incident.
+    """Error budget of one objective that was left before and during an incident.
 
     `before`: when the incident was detected. `now`: at the last evaluation. None if unknown.
     """
@@ -112,8 +112,8 @@ class BudgetCost:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCost:
-    """Number of records that arrived during an incident, and of late records, for one objective. `late`:
-    number of late records, interpolated from a histogram and therefore not an integer."""
+    """Number of records that arrived during an incident, and how many missed one objective. `late`: number of
+    late records, interpolated from a histogram and therefore not an integer."""
 
     objective: str
     records: int
@@ -136,14 +136,14 @@ class RebalanceGain:
 
     @property
     def saved(self) -> float | None:
-        """Actual saving compared with past breaches without a rebalance. Negative if this breach lasted
+        """Seconds saved compared with past breaches without a rebalance. Negative if this breach lasted
         longer."""
         return None if self.left is None or self.lasted is None else self.left - self.lasted
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentRecord:
-    """One incident of a datastream.
+    """Record of one incident of a datastream.
 
     `worst_ms`: highest observed value of the objective's percentile; None if no records arrived. `left_out`:
     number of entries dropped from the middle of the timeline. `is_late`: whether an objective is missed now.
@@ -183,12 +183,12 @@ class IncidentRecord:
         return self.closed_ms is None
 
     def last(self, *phases: Phase) -> TimelineEntry | None:
-        """Return the latest timeline entry in one of the given phases, or None."""
+        """Return the latest timeline entry in one of these phases; None if there is none."""
         return next((entry for entry in reversed(self.timeline) if entry.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
-        """Return the record of the incident with a further timeline entry. The entry replaces an entry that
-        it repeats. A long timeline keeps its first entry and the latest entries."""
+        """Return the record with one more timeline entry, which replaces an entry that it repeats. A long
+        timeline keeps its first entry and the latest entries."""
         entry, entries = TimelineEntry(time_ms, phase, legible(text)), self.timeline
         for known in entries:
             if known.is_repeated_by(phase, entry.text):
@@ -206,15 +206,14 @@ _PHASES: Final = frozenset(Phase)
 
 
 class StoredMonitorState(NamedTuple):
-    """Stored state of a monitor: incidents, and notes by id. The content of a note is opaque to this
-    module."""
+    """Stored state of a monitor: incidents, and notes by id, whose content this module does not interpret."""
 
     records: Sequence[IncidentRecord] = ()
     notes: Mapping[str, bytes] = {}
 
 
 def record_to_json(record: IncidentRecord) -> bytes:
-    """Return an incident record as a value of the topic."""
+    """Serialize an incident record as a value of the topic."""
     return json.dumps({"version": VERSION, **asdict(record)}).encode()
 
 
@@ -267,8 +266,8 @@ def record_from_json(value: bytes) -> IncidentRecord:
 
 
 def _objective(found: Any) -> str:
-    """Return the name of an objective as stored in a record. A limit in milliseconds, as stored by earlier
-    versions, is converted to a larger unit."""
+    """Return the objective's name in a record. Earlier versions stored the limit in milliseconds, which is
+    converted to a larger unit."""
     return _LIMIT.sub(lambda limit: exact_duration_text(int(limit[0][:-3])), _text(found))
 
 
@@ -291,7 +290,7 @@ def _gain(found: Any) -> RebalanceGain | None:
 
 
 def moment_of(value: Any) -> int:
-    """Return the value if it is a valid time in epoch milliseconds. Raises one of `UNREADABLE`."""
+    """Return the value if it is a valid time in epoch milliseconds; otherwise raise one of `UNREADABLE`."""
     return bounds.integer("a time", int(value), 0, bounds.LARGEST_MS)
 
 

@@ -1,4 +1,4 @@
-"""Records of incidents, derived from the evaluations of the monitor. Pure.
+"""Derives the records of incidents from the evaluations of the monitor. Pure.
 
 A datastream has at most one open incident. It opens when an objective is missed or another problem appears,
 and closes when no problem remains. One cause therefore leads to one incident, however many partitions and
@@ -51,7 +51,7 @@ _OVER: Final = "no problem remains"
 
 
 class RestoredIncidents(NamedTuple):
-    """Incidents continued from a previous monitor, and the ids of the records that they replace."""
+    """Stored incidents with which this monitor continues, and the ids of records that they replace."""
 
     records: list[IncidentRecord]
     replaced: frozenset[str]
@@ -69,7 +69,7 @@ class IncidentTracker:
         the time that the next incident may count."""
 
     def restore(self, records: Iterable[IncidentRecord]) -> RestoredIncidents:
-        """Continue the latest open incident of each datastream that a previous monitor has stored.
+        """Continue the latest open incident of each datastream from the records of a previous monitor.
 
         An incident that this monitor has already opened for the same datastream is merged into the stored
         incident.
@@ -86,7 +86,7 @@ class IncidentTracker:
         return RestoredIncidents([self._open[name] for name in stored], replaced)
 
     def _continue(self, name: DatastreamName, record: IncidentRecord) -> None:
-        """Continue the bad time of an incident that a previous monitor recorded. Only time after the previous
+        """Continue the bad time of an incident recorded by a previous monitor. Only time after its last
         evaluation is added."""
         known = self._bad.get(name, BadTime())
         if record.judged_ms >= known.since_ms:
@@ -118,7 +118,7 @@ class IncidentTracker:
     def judging_failed(
         self, now_ms: int, matters: Matters = NO_MATTERS, movements: FleetMovement = NOTHING_KNOWN
     ) -> list[IncidentRecord]:
-        """Update the incidents after an evaluation without any verdict. Return the changed records."""
+        """Update the incidents after an evaluation without any verdict, and return the changed records."""
         self._outages.note(movements, now_ms)
         changed = []
         for name in dict.fromkeys([*self._open, *matters]):
@@ -136,7 +136,7 @@ class IncidentTracker:
         found: _DatastreamProblems,
         now_ms: int,
     ) -> IncidentRecord | None:
-        """Return the record with the time of an evaluation in which records were late.
+        """Return the record with more bad time: the part of an evaluation in which records were late.
 
         A new incident also gets the late time before its detection, unless the previous incident has counted
         it.
@@ -170,7 +170,7 @@ class IncidentTracker:
 
 
 class _DatastreamProblems(NamedTuple):
-    """Current problems of one datastream.
+    """Problems of one datastream at the time of an evaluation.
 
     `waits`: records wait in partitions that are not OK; None if all partitions are OK. `stands_still`:
     records wait in partitions that are not copied at all. `outage`: recent outage of a cluster, or None.
@@ -183,7 +183,7 @@ class _DatastreamProblems(NamedTuple):
 
     @property
     def cause(self) -> str | None:
-        """Cause of late records that the problems or the outage imply, or None."""
+        """Cause of late records that follows from the problems or the outage; None if unknown."""
         known = next((matter.cause for matter in self.matters if matter.cause is not None), None)
         known = known or (self.outage.cause if self.outage is not None else None)
         return None if known is None else known.value
@@ -206,7 +206,7 @@ class _DatastreamProblems(NamedTuple):
 
 
 def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRecord:
-    """Merge a stored incident with the incident that this monitor opened for the same problem."""
+    """Merge a stored incident with the incident that this monitor has opened for the same problem."""
     if since is None or since.id == former.id:
         return former
     for entry in since.timeline:
@@ -235,7 +235,7 @@ def _after(
     found: _DatastreamProblems,
     now_ms: int,
 ) -> IncidentRecord | None:
-    """Return the record of an incident after an evaluation, or None without an incident."""
+    """Return the record of a datastream's incident after an evaluation; None if there is no incident."""
     matters = found.matters
     is_late = finding is not None and finding.incident.is_open
     seconds = 0.0 if record is None else seconds_since(record, now_ms)
@@ -278,8 +278,8 @@ def _after(
 def _unseen(
     record: IncidentRecord | None, name: DatastreamName, found: _DatastreamProblems, now_ms: int
 ) -> IncidentRecord | None:
-    """Return the record of an incident after an evaluation that could not evaluate any datastream. An
-    objective that was missed before still counts as missed."""
+    """Return the record of an incident after an evaluation without any verdict. An objective missed before
+    still counts as missed."""
     if record is None or not record.is_late:
         return _after(record, name, None, found, now_ms)
     seconds = seconds_since(record, now_ms)
@@ -301,7 +301,7 @@ def _begun(
 def _continued(
     record: IncidentRecord, finding: Evaluation | None, now_ms: int, *, is_late: bool
 ) -> IncidentRecord:
-    """Return the record with timeline entries for changes of the objectives during an open incident."""
+    """Return the record of an open incident with timeline entries for changed states of its objectives."""
     was_late, record = record.is_late, replace(record, is_late=is_late)
     if finding is None or not (is_late or was_late):
         return record
@@ -319,7 +319,8 @@ def _continued(
 def _with_matters(
     record: IncidentRecord, matters: Sequence[DatastreamProblem], now_ms: int
 ) -> IncidentRecord:
-    """Return the record with entries for new problems. Each name is added once, to limit the entries."""
+    """Return the record with timeline entries for new problems. A problem of each name is added once, to
+    limit the entries."""
     for matter in matters:
         if matter.name not in record.matters:
             record = record.noted(now_ms, Phase.CLASSIFIED, f"{matter.name}: {matter.text}")
@@ -342,7 +343,7 @@ _SAME_MOMENT_MS: Final = 15_000
 
 
 def _with_decision(record: IncidentRecord, finding: Evaluation, now_ms: int) -> IncidentRecord:
-    """Return the record with an entry for a decision, if it differs from the previous decision."""
+    """Return the record with a timeline entry for a decision that differs from the previous one."""
     text = finding.decision
     if not text:
         return record
@@ -353,8 +354,8 @@ def _with_decision(record: IncidentRecord, finding: Evaluation, now_ms: int) -> 
 
 
 def _is_bad(finding: Evaluation | None, found: _DatastreamProblems) -> bool | None:
-    """Return whether the time of an evaluation counts as bad (objective missed, or records waited); None if
-    unknown. An unresolved alert, or a problem without traffic, is not enough."""
+    """Return whether an evaluation counts as bad time (objective missed, or records waited); None if unknown.
+    An alert that is not resolved, or a problem without traffic, is not enough."""
     status = ObjectiveStatus.UNKNOWN if finding is None else finding.verdict.standing
     # Copied partitions are evaluated by their records.
     waits = found.stands_still if status is ObjectiveStatus.WITHIN else found.waits
@@ -368,7 +369,7 @@ def _is_bad(finding: Evaluation | None, found: _DatastreamProblems) -> bool | No
 def _bad_intervals(
     former: IncidentRecord | None, finding: Evaluation | None, found: _DatastreamProblems, now_ms: int
 ) -> list[TimeInterval]:
-    """Return the times within an evaluation at which records were late.
+    """Return the time intervals of an evaluation in which records were late.
 
     Reports of late records take precedence over verdicts, because a verdict remains bad for as long as its
     window contains late records.
@@ -384,8 +385,8 @@ def _bad_intervals(
 
 
 def _settled_ms(record: IncidentRecord) -> int:
-    """Return the earliest time at which an incident without late records may close. Records that the problem
-    delayed may arrive late until then, and belong to the incident."""
+    """Return when an incident may close at the earliest after its recovery (epoch ms). Until then, records
+    that the problem delayed may arrive late, and belong to the incident."""
     last = record.last(Phase.RECOVERED)
     return 0 if last is None else last.time_ms + _SETTLING_MS
 
@@ -415,8 +416,8 @@ def _worse(first: float | None, second: float | None) -> float | None:
 
 
 def resumed(record: IncidentRecord, now_ms: int, monotonic: float) -> Incident:
-    """Return the incident state with which a monitor continues a stored incident. The cool-down starts at the
-    last requested rebalance."""
+    """Convert a stored incident to the state from which a monitor continues. The cool-down starts at the last
+    requested rebalance."""
 
     def ago(moment_ms: int) -> float:
         return monotonic - max(0, now_ms - moment_ms) / 1000

@@ -1,4 +1,4 @@
-"""Deploys Pinot's tables and their ingestion.
+"""Creates and updates Pinot's tables, and checks their ingestion.
 
 `deploy.py` compares and applies definitions through `controller.py`. `java_kafka.py` converts a cluster's
 settings for Pinot's consumers. `ingestion.py` returns the offsets that Pinot has consumed. Imports

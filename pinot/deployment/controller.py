@@ -40,7 +40,7 @@ class PinotController:
         self._http.close()
 
     def schema(self, name: str) -> dict[str, Any] | None:
-        """Return the schema document, None if the schema does not exist."""
+        """Return the schema as JSON; None if it does not exist."""
         found = self._call("GET", f"/schemas/{name}", missing_is_none=True)
         return found if found is None else dict(found)
 
@@ -50,7 +50,7 @@ class PinotController:
         return dict(found["REALTIME"]) if found and "REALTIME" in found else None
 
     def references(self, name: str) -> frozenset[str]:
-        """Return the environment variables (`${NAME}`) in the stored table; empty if the table does not
+        """Return the environment variables (`${NAME}`) to which the stored table refers; empty if it does not
         exist. The document that `table` returns may contain their values instead."""
         cluster = self._call("GET", "/cluster/info")["clusterName"]
         path = f"/{cluster}/PROPERTYSTORE/CONFIGS/TABLE/{name}_REALTIME"
@@ -92,7 +92,7 @@ class PinotController:
         self._call("DELETE", f"/schemas/{name}", missing_is_none=True)
 
     def consuming(self, name: str) -> dict[str, list[dict[str, Any]]]:
-        """Return the state of a table's consuming segments by segment name.
+        """Map each consuming segment of a table to its state.
 
         The state of a stalled segment is empty.
         """

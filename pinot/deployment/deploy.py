@@ -1,4 +1,4 @@
-"""Deploys Pinot's tables idempotently and shows differences; never deletes data.
+"""Creates and updates Pinot's tables to match their definitions; idempotent, and never deletes data.
 
 Changes that Pinot cannot make to a table with rows (type of a column, key, removal of a column) are reported
 as `blocked`. Only `recreate` drops a table, by name.
@@ -18,7 +18,7 @@ from pinot.tables import Table
 
 
 class DeploymentStep(StrEnum):
-    """What `apply` does with a schema or table."""
+    """Action that `apply` takes on a schema or table, or `BLOCKED`."""
 
     UNCHANGED = "unchanged"
     CREATE = "create"
@@ -29,7 +29,7 @@ class DeploymentStep(StrEnum):
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """Differences of a schema or table from its definition, one per line."""
+    """Differences between a schema or table and its definition, one on each line."""
 
     table: str
     document: str
@@ -61,8 +61,7 @@ def plan(
 def apply(
     controller: PinotController, wanted: Mapping[Table, Placement], recreate: Sequence[str] = ()
 ) -> list[SchemaChange]:
-    """Apply changes to schemas and tables. Raises Refused, before changing anything, if a change is
-    blocked."""
+    """Apply the changes to schemas and tables. If one is blocked, change nothing and raise Refused."""
     changes = plan(controller, wanted, recreate)
     blocked = [change for change in changes if change.step is DeploymentStep.BLOCKED]
     if blocked:
@@ -94,7 +93,7 @@ def _carry_out(controller: PinotController, change: SchemaChange, table: Table, 
 
 
 def judge_schema(table: Table, present: dict[str, Any] | None) -> SchemaChange:
-    """Return the change from Pinot's current schema to the defined schema. Pure."""
+    """Compare Pinot's current schema with the definition, and return the required change. Pure."""
     wanted = pinot_schema(table)
     if present is None:
         return SchemaChange(table.name, "schema", DeploymentStep.CREATE)
@@ -119,7 +118,7 @@ def judge_schema(table: Table, present: dict[str, Any] | None) -> SchemaChange:
 
 
 def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the types of a schema's columns by column name."""
+    """Map each column of a schema to its type."""
     return {spec["name"]: spec["dataType"] for fields in _FIELDS for spec in schema.get(fields) or ()}
 
 
@@ -129,7 +128,7 @@ def judge_table(
     present: dict[str, Any] | None,
     references: frozenset[str] = frozenset(),
 ) -> SchemaChange:
-    """Return the change from Pinot's current table to the defined table. Pure.
+    """Compare Pinot's current table with the definition, and return the required change. Pure.
 
     `references`: environment variables in the stored table. The document `present` may contain their values
     instead.
@@ -148,7 +147,7 @@ def judge_table(
 
 
 def _differences(path: str, have: Any, want: Any, references: frozenset[str]) -> Iterator[str]:
-    """Yield the differences from the defined schema or table; keys that Pinot adds are ignored."""
+    """Yield the differences from the defined schema or table, ignoring keys that Pinot adds."""
     if isinstance(want, Mapping) and isinstance(have, Mapping):
         for key, value in want.items():
             yield from _differences(f"{path}.{key}" if path else key, have.get(key), value, references)

@@ -1,5 +1,5 @@
-"""Reads the offsets up to which Pinot has consumed a table's topic. A restarted server already responds to
-queries while it rereads the topic."""
+"""Reads how far Pinot has consumed a table's topic. A restarted server already responds to queries while it
+rereads the topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CONSUMING = "CONSUMING"
 
 
 def positions(controller: PinotController, table: str) -> dict[int, int]:
-    """Return the next offset that Pinot will consume, by partition of the table's topic.
+    """Map each partition of a table's topic to the next offset that Pinot will consume.
 
     If replicas differ, the lowest offset is returned. Partitions without a consuming server are missing.
     Raises the errors of the controller.

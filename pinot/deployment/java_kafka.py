@@ -19,7 +19,8 @@ _SECRETS: Final = frozenset({"sasl.jaas.config", "ssl.keystore.key", "ssl.key.pa
 
 
 def client_properties(cluster: KafkaCluster) -> dict[str, str]:
-    """Return the Java client's properties for a cluster except `bootstrap.servers`; empty without security.
+    """Return the Java client's properties for connecting to a cluster, except `bootstrap.servers`; empty
+    without security.
 
     The values contain the certificates, so that the certificate files need not exist on Pinot's machines.
     Raises ConfigError if a file cannot be read or the mechanism is not supported.
@@ -31,7 +32,7 @@ def client_properties(cluster: KafkaCluster) -> dict[str, str]:
 
 
 def by_reference(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with names of environment variables instead of secrets.
+    """Replace secrets in properties by references to environment variables.
 
     Pinot replaces `${NAME}` in its tables with the value of the variable, if that is the whole value of a
     field.

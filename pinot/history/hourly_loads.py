@@ -25,7 +25,7 @@ _SAMPLED_HOURS: Final = 2
 def partition_hours(
     client: PinotClient, cluster: str, when: TimeRange, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[LoadHour]]:
-    """Return the hourly loads of some partitions, oldest first; omits partitions without data.
+    """Return the hourly loads of each requested partition, oldest first; partitions without data are missing.
 
     Raises the errors of `PinotClient.ask`.
     """
@@ -55,7 +55,7 @@ def partition_hours(
 def topics_hours(
     client: PinotClient, cluster: str, when: TimeRange, topics: Collection[str]
 ) -> list[LoadHour]:
-    """Return the hourly loads summed over all partitions of some topics, oldest first, from the rollups only.
+    """Return the sum of hourly loads over all partitions of some topics, oldest first, from the rollups only.
 
     Raises the errors of `PinotClient.ask`.
     """
@@ -70,7 +70,7 @@ def topics_hours(
 
 
 def _condition(places: Sequence[TopicPartition]) -> str:
-    """Return an SQL condition with parameters for the topic names."""
+    """Return an SQL condition that selects topics, and its parameters."""
     return " or ".join(
         f"(topic = %(topic{at})s and kafka_partition = {int(place.partition)})"
         for at, place in enumerate(places)

@@ -21,7 +21,7 @@ _STAGES: Final = 4
 def latency_steps(
     client: PinotClient, group: GroupName, when: TimeRange, most: int, topics: Collection[str] | None = None
 ) -> LatencyHistory:
-    """Return the latency in at most `most` time steps, for a group of datastreams or for some of its topics.
+    """Return the latency in at most `most` time steps, for all or some topics of a group of datastreams.
 
     Raises the errors of `PinotClient.ask`.
     """

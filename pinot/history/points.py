@@ -1,4 +1,4 @@
-"""Loads and latencies over time, and the start of a period of high load. Pure."""
+"""Loads and latencies of past times, and the start of a period of high load. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STEPS_MS: Final = tuple(
 
 
 class LoadHour(NamedTuple):
-    """Load of a partition in the hour from `hour_ms` (epoch ms), in bytes per second.
+    """Load of a partition in one hour, which starts at `hour_ms` (epoch ms), in bytes per second.
 
     `begin_ms`: start of the hour's measurements if known, otherwise start of the hour. `p95`, `most`: p95 and
     maximum of the samples; None for a sum of partitions.
@@ -35,7 +35,7 @@ LoadHours = Mapping[TopicPartition, Sequence[LoadHour]]
 
 
 class HighLoad(NamedTuple):
-    """Start of an uninterrupted period of high load.
+    """Start of the uninterrupted period of high load that includes the latest hour.
 
     `is_longer`: the period may have started earlier, because the values before are unknown.
     """
@@ -45,7 +45,7 @@ class HighLoad(NamedTuple):
 
 
 def high_since(hours: Sequence[LoadHour], least: float) -> HighLoad | None:
-    """Return the start of the latest period of high load, or None.
+    """Return the start of the latest period of high load; None if the load is not high.
 
     Within the period, the p95 of every hour is at least `least` bytes per second. None means that the p95 of
     the latest hour is lower, or that no hour is known. `hours`: hours, oldest first. The period does not
@@ -62,7 +62,7 @@ def high_since(hours: Sequence[LoadHour], least: float) -> HighLoad | None:
 
 
 def merged(rolled_up: LoadHours, sampled: LoadHours) -> dict[TopicPartition, list[LoadHour]]:
-    """Return all hourly loads of each partition, oldest first; samples take precedence over rollups."""
+    """Merge samples and rollups to hourly loads of each partition, oldest first. Samples take precedence."""
     found: dict[TopicPartition, dict[int, LoadHour]] = {}
     for hours in (rolled_up, sampled):
         for place, some in hours.items():
@@ -71,7 +71,8 @@ def merged(rolled_up: LoadHours, sampled: LoadHours) -> dict[TopicPartition, lis
 
 
 class UsageSum(NamedTuple):
-    """Usage of one topic of a group on the day (UTC) from `day_ms`, summed over its partitions."""
+    """Usage of one topic of a group on one day, which starts at `day_ms` (UTC), summed over its
+    partitions."""
 
     day_ms: int
     group: str
@@ -139,10 +140,10 @@ def step_for(when: TimeRange, most: int) -> int:
 
 
 def begun(when: TimeRange, step_ms: int) -> range:
-    """Return the start times of all steps that overlap the range."""
+    """Return the start times of all time steps that overlap the range."""
     return range(when.since_ms // step_ms * step_ms, when.until_ms, step_ms)
 
 
 def sums_by_hour(hours: Iterable[tuple[int, float]]) -> list[LoadHour]:
-    """Return load sums of partitions as hours, oldest first. `hours`: each hour once, with its sum."""
+    """Convert (hour, load sum) pairs to hourly loads, oldest first. `hours`: each hour at most once."""
     return [LoadHour(hour, hour, total, None, None) for hour, total in sorted(hours)]

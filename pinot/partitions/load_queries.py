@@ -1,4 +1,4 @@
-"""Queries for rates by partition and topic, the largest changes of load, and the latest samples.
+"""Queries of measured rates of partitions and topics, the largest changes of load, and the latest samples.
 
 Conventions as in `queries.py`. Rows contain sums and means; `pmp.loads` converts them to loads.
 """
@@ -28,7 +28,7 @@ from pinot.time_range import TimeRange
 
 
 class PartitionRates(NamedTuple):
-    """Measurements of one partition over a range. Rates per second, sizes in bytes.
+    """Measurements of one partition in a time range. Rates per second, sizes in bytes.
 
     `oldest_ms`, `newest_ms`: times of its first and last sample (with rollups: end of the first hour, start
     of the last); `begin_ms`: start of the time that its growths cover. `broker`: broker of the latest sample.
@@ -112,7 +112,7 @@ def partition_rates(
     grain: Grain = Grain.SAMPLES,
     topics: Sequence[str] | None = None,
 ) -> list[PartitionRates]:
-    """Return the rates of each partition with samples in the range, for the given topics or for all.
+    """Return the rates of the partitions that have samples in the range, of the given topics or of all.
 
     With rollups, the last hour that overlaps the range counts completely, so end the range at a full hour or
     at the current time.
@@ -139,7 +139,7 @@ def partition_rates_pages(
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
 ) -> Iterator[list[PartitionRates]]:
-    """Yield the rates of partitions in pages of about `page_partitions`, sorted by topic.
+    """Yield the rates of partitions sorted by topic, about `page_partitions` at a time.
 
     Only one page is in memory at a time.
     """
@@ -161,7 +161,7 @@ def partition_rates_pages(
 
 
 def _hours(cluster: str, when: TimeRange) -> dict[str, Value]:
-    """Return query parameters for the hours that overlap a range.
+    """Return the query parameters that select the hours overlapping a range.
 
     The parameters include the share of the first hour that is within the range.
     """
@@ -195,7 +195,7 @@ def _rates(row: Row, statistic: Statistic) -> PartitionRates:
 
 @dataclass(frozen=True, slots=True)
 class TopicRates:
-    """Measurements of a whole topic: mean inflow per partition, in bytes per second.
+    """Measurements of a topic: the mean inflow of its partitions in bytes per second.
 
     `partitions`: number of partitions with samples. `newest_ms`: start of the latest hour.
     """
@@ -210,7 +210,7 @@ class TopicRates:
 def topic_rates(
     client: PinotClient, cluster: str, when: TimeRange, *, topics: Sequence[str] | None = None
 ) -> list[TopicRates]:
-    """Return the loads of topics from the hourly rollups, for partitions whose own load is unknown."""
+    """Return the loads of topics from the hourly rollups, for partitions whose own loads are unknown."""
     if topics is not None and not topics:
         return []
     only = "" if topics is None else "and topic in (%(topics)s)"
@@ -236,7 +236,7 @@ _CHANGE: Final = f"{_SUMS[0]} / {_KNOWN[0]} - {_SUMS[1]} / {_KNOWN[1]}"
 
 @dataclass(frozen=True, slots=True)
 class MoverRow:
-    """A partition whose load changed.
+    """A partition whose load differs from that of the day before.
 
     Means over the hours of a day that have samples, in bytes per second; `day_hours` and `day_before_hours`
     are the number of these hours, 1 to 24.
@@ -252,8 +252,8 @@ class MoverRow:
 
 
 def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int = 50) -> list[MoverRow]:
-    """Return the partitions with the largest load changes from one day to the next. The second day ends with
-    the range."""
+    """Return the partitions whose load has changed most since the day before. The later day ends with the
+    range."""
     until = when.until_ms
     given = bounds(cluster, TimeRange(until - 2 * _DAY_MS, until))
     given |= {"middle": until - _DAY_MS}
@@ -285,7 +285,8 @@ def _mover(row: Row) -> MoverRow:
 
 
 def _largest(rows: list[MoverRow], limit: int) -> list[MoverRow]:
-    """Return the partitions with the largest load changes, each once, without unchanged partitions."""
+    """Sort partitions by the size of their load change, without duplicates and unchanged partitions, and
+    return the first."""
     changed = {(row.topic, row.kafka_partition): row for row in rows if row.change_bytes_per_second}
     ordered = sorted(
         changed.values(), key=lambda row: (-abs(row.change_bytes_per_second), row.topic, row.kafka_partition)
@@ -295,7 +296,7 @@ def _largest(rows: list[MoverRow], limit: int) -> list[MoverRow]:
 
 @dataclass(frozen=True, slots=True)
 class FreshnessRow:
-    """Latest sample of one cluster and sampler; `newest_ms` is its time (epoch ms).
+    """Time of the latest sample (`newest_ms`, epoch ms) of one cluster by one sampler.
 
     `grown`: share of samples with known log growth, 0 to 1.
     """
@@ -312,7 +313,7 @@ class FreshnessRow:
 
 @checked_rows
 def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
-    """Return the latest sample of each cluster and sampler within the range."""
+    """Return the time of the latest sample in the range, for each cluster and sampler."""
     answer = client.ask(
         "select datacenter, cluster, source, max(time_ms), count(*), "
         "distinctcount(concat(topic, cast(kafka_partition as string), '/')), distinctcount(topic), "

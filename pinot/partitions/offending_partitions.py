@@ -1,4 +1,4 @@
-"""Finds partitions that are too heavy for a task, since when, and the remedy."""
+"""Finds partitions that are too heavy for a task, since when they are, and a remedy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WHERE: Final = "where cluster = %(cluster)s and time_ms >= %(since)s and time_m
 
 
 class Remedy(StrEnum):
-    """What to do about an offending partition."""
+    """Remedy for an offending partition."""
 
     ADD_PARTITIONS = "add partitions: the topic's load is even but too high for its number of partitions"
     FIX_KEY = "fix the key: this partition carries far more than the topic's other partitions"
@@ -41,7 +41,7 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OffendingRow:
-    """A partition whose load is a large share of the capacity of one task.
+    """A partition whose load takes a large share of a task's capacity.
 
     `share`: load over a task's usable capacity. `skew`: load over the mean of the topic's sampled partitions.
     `since_ms`: time of the last sample at or below the usable capacity. If all samples in the range exceed
@@ -70,7 +70,7 @@ def offending_partitions(
     statistic: Statistic = Statistic.P95,
     limit: int = 100,
 ) -> list[OffendingRow]:
-    """Return partitions whose load is at least `least_share` of a task's usable capacity, largest first.
+    """Return the partitions whose load is at least `least_share` of a task's usable capacity, largest first.
 
     No statistic can exceed the largest sample, so only topics with a sufficiently large sample are queried.
     """
@@ -99,7 +99,7 @@ def offending_partitions(
 
 
 def _offending(rows: list[Row], least: float, usable: float) -> list[OffendingRow]:
-    """Return the result rows of partitions with a load of at least `least`."""
+    """Return the partitions with a load of at least `least`."""
     loads: dict[str, list[float]] = defaultdict(list)
     for topic, _, rate, *_ in rows:
         loads[topic].append(float(rate))
@@ -113,8 +113,8 @@ def _since(oldest_ms: int, newest_ms: int, last_below_ms: int) -> int | None:
 
 
 def _row(row: Row, of_topic: list[float], usable: float) -> OffendingRow:
-    """Return the result row of a partition. `of_topic`: loads of all partitions of the topic, including this
-    one."""
+    """Return the result for one partition. `of_topic`: loads of all partitions of its topic, including its
+    own."""
     topic, number, rate, *times = row
     mean = sum(of_topic) / len(of_topic)
     others = (sum(of_topic) - rate) / max(1, len(of_topic) - 1)

@@ -1,4 +1,4 @@
-"""Queries over all partitions of a cluster, in pages of topics.
+"""Divides queries over all partitions of a cluster into pages, so that each result is limited.
 
 Pages limit the memory of Pinot and of this process. No page reaches Pinot's limit of groups, above which
 Pinot truncates a result.
@@ -35,7 +35,7 @@ _EVERY_NUMBER: Final = 2**31
 
 
 class Grain(StrEnum):
-    """Table to query: single samples, or hourly rollups for days and weeks."""
+    """Table to query: samples for short ranges, or hourly rollups for days and weeks."""
 
     SAMPLES = "samples"
     HOURS = "hours"
@@ -47,7 +47,7 @@ class Grain(StrEnum):
 
     @property
     def where(self) -> str:
-        """SQL condition for one cluster and time range; `bounds` has its values."""
+        """SQL condition that selects one cluster and time range. `bounds` returns its parameters."""
         time = _TABLES[self].time_column
         return f"where cluster = %(cluster)s and {time} >= %(since)s and {time} < %(until)s"
 
@@ -62,13 +62,13 @@ ON_PAGE: Final = (
 
 
 def bounds(cluster: str, when: TimeRange) -> dict[str, Value]:
-    """Return the parameter values for `Grain.where`."""
+    """Return the parameters of the condition `Grain.where`."""
     return {"cluster": cluster, "since": when.since_ms, "until": when.until_ms}
 
 
 @dataclass(frozen=True)
 class QueryPage:
-    """Topics from `first` to `last`, partition numbers from `low` to below `high`."""
+    """Part of a query: topics from `first` to `last`, and partition numbers from `low` to below `high`."""
 
     first: str
     last: str
@@ -77,7 +77,7 @@ class QueryPage:
 
     @property
     def parameters(self) -> dict[str, Value]:
-        """Parameter values for the condition `ON_PAGE`."""
+        """Parameters of the condition `ON_PAGE`."""
         return {"first": self.first, "last": self.last, "low": self.low, "high": self.high}
 
 
@@ -90,8 +90,8 @@ def pages(
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
 ) -> Iterator[QueryPage]:
-    """Yield pages that cover every partition with samples. `given`: values that `bounds` returned. `topics`:
-    None means all topics. Rows with invalid topics or partition numbers are skipped."""
+    """Yield pages that together cover all partitions with samples. `given`: parameters from `bounds`.
+    `topics`: None means all topics. Rows with invalid topics or partition numbers are skipped."""
     if topics is not None and not topics:
         return iter(())
     only = "" if topics is None else "and topic in (%(topics)s)"
@@ -105,7 +105,8 @@ def pages(
 
 
 def answered(pages: Iterator[QueryPage], ask: Callable[[QueryPage], T]) -> Iterator[T]:
-    """Yield the result of `ask` for each page of topics, in order. A few pages are queried concurrently."""
+    """Call `ask` for each page of topics, and yield the results in order. A few pages are queried
+    concurrently."""
     with ThreadPoolExecutor(PAGES_AT_ONCE) as pool:
         under_way: deque[Future[T]] = deque()
         try:
@@ -121,7 +122,7 @@ def answered(pages: Iterator[QueryPage], ask: Callable[[QueryPage], T]) -> Itera
 
 
 def cut(sizes: Sequence[tuple[str, int]], page_partitions: int) -> Iterator[QueryPage]:
-    """Yield pages of topics; a topic with many partitions spans several pages. Pure.
+    """Divide topics into pages. A topic with many partitions is on several pages. Pure.
 
     Topics are sorted and have partition counts.
     """

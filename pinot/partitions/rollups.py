@@ -1,4 +1,4 @@
-"""Finds hours without a complete rollup, and computes their rows.
+"""Finds hours whose rollup is missing or incomplete, and computes the rows of rollups.
 
 Pinot computes each hour from its samples, which are free of duplicates. Counts and percentiles are therefore
 exact, and no state is kept between two runs.
@@ -30,7 +30,7 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One hour of a cluster's samples, from `hour_ms` (epoch ms)."""
+    """One hour of samples of a cluster, which starts at `hour_ms` (epoch ms)."""
 
     cluster: str
     hour_ms: int
@@ -50,7 +50,7 @@ def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
 
 @checked_rows
 def rolled_up_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
-    """Return the number of samples that are included in the rollup of each hour."""
+    """Return, for each hour, the number of samples that its rollup includes."""
     answer = client.ask(
         "select cluster, hour_ms, sum(samples) from partitionMetricsHourly "
         "where hour_ms >= %(since)s and hour_ms < %(until)s group by cluster, hour_ms limit 100000",
@@ -62,7 +62,7 @@ def rolled_up_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
 def hour_pages(
     client: PinotClient, hour: Hour, *, page_partitions: int = PAGE_PARTITIONS
 ) -> Iterator[list[PartitionMetricHourly]]:
-    """Yield the rollup of one hour in pages of about `page_partitions` rows."""
+    """Yield the rollup of one hour, about `page_partitions` rows at a time."""
     given = bounds(hour.cluster, TimeRange(hour.hour_ms, hour.hour_ms + HOUR_MS))
     grain = Grain.SAMPLES
     for page in pages(client, grain, given, page_partitions=page_partitions):

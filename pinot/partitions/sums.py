@@ -1,4 +1,4 @@
-"""Queries for the load summed over the partitions of some topics, by hour.
+"""Queries of hourly loads summed over the partitions of some topics.
 
 A response has one row for each hour, whatever the number of partitions. Conventions as in `pinot.queries`.
 """
@@ -52,7 +52,7 @@ _UNIT_MS: Final = {Grain.HOURS: 1, Grain.SAMPLES: HOUR_MS}
 def hourly_sums(
     client: PinotClient, cluster: str, when: TimeRange, topics: Collection[str], room: TaskRoom
 ) -> dict[int, LoadSums]:
-    """Return the load sums of each hour, by start of the hour (epoch ms).
+    """Map each hour (epoch ms) to the load sums of the topics.
 
     The sums come from the rollups. Hours of the last day without a rollup come from the samples: the mean of
     all samples times the number of partitions. If there are no rollups at all, earlier days are also computed
@@ -73,7 +73,7 @@ def hourly_sums(
 
 
 def _days(when: TimeRange) -> Iterator[TimeRange]:
-    """Yield the days of the range, starting with the last day."""
+    """Divide the range into days, and yield them, the last day first."""
     until = when.until_ms
     while until > when.since_ms:
         since = max(until - _DAY_MS, when.since_ms)

@@ -1,1 +1,2 @@
-"""Implementations of `pmp.ports`; the only modules of this package that import Kafka clients."""
+"""Implementations of the interfaces in `pmp.ports`; the only modules of this package that import Kafka
+clients."""

@@ -1,4 +1,4 @@
-"""Settings that must not change after the first run of the Spark job with a checkpoint folder.
+"""Protects settings that must not change after a checkpoint of the Spark job was created.
 
 A small file in the checkpoint folder stores these settings. The file is accessed through Hadoop's file
 systems, so it can be stored wherever Spark can store a checkpoint.
@@ -20,7 +20,7 @@ _BEFORE_FACTS: Final = {"buckets": 16}
 
 
 def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
-    """Store the settings of a new checkpoint folder, or compare them with the stored ones.
+    """Store the settings of a new checkpoint, or compare them with the settings of the existing one.
 
     Raises ConfigError if an existing checkpoint has other settings.
     """
@@ -41,7 +41,7 @@ def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
 
 
 def _kept(session: SparkSession, folder: str) -> dict[str, int] | None:
-    """Return the settings stored in the checkpoint folder, None for a new folder."""
+    """Return the settings stored in the checkpoint folder; None if the folder is new."""
     if _exists(session, f"{folder}/{_FILE}"):
         found: dict[str, int] = json.loads(_read(session, f"{folder}/{_FILE}"))
         return found
@@ -72,7 +72,7 @@ def _write(session: SparkSession, path: str, text: str) -> None:
 
 
 def _place(session: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return the file system of a path, and the path as a Hadoop object."""
+    """Return the file system of a path, and the path as an object of Hadoop."""
     context: Any = session.sparkContext
     java, configuration = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001 no other way
     place = java.org.apache.hadoop.fs.Path(path)

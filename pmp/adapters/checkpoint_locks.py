@@ -27,7 +27,7 @@ class CheckpointLocks:
         self._held: dict[str, int] = {}
 
     def take(self, name: str) -> None:
-        """Take the lock with that name; no effect if this object already has it.
+        """Acquire the lock with that name; no effect if this object already has it.
 
         Raises Refused if another job has the lock, ConfigError if the folder is not writable.
         """
@@ -62,7 +62,7 @@ class CheckpointLocks:
 
 
 def _local(folder: str) -> Path | None:
-    """Return the local folder, or None for a URL of another file system."""
+    """Return the path of a local folder; None for a URL of another file system."""
     url = urlparse(folder)
     if url.scheme == "file":
         return Path(unquote(url.path))

@@ -71,24 +71,26 @@ class KafkaClusterProbe:
 
 
 async def _end_offsets(cluster: Cluster, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the end offsets of partitions, without those that return an error. Raises NotAuthorized."""
+    """Return the end offsets of partitions, omitting partitions for which the broker reports an error. Raises
+    NotAuthorized."""
     found = await cluster.offsets(dict.fromkeys(leaders, LATEST), seconds=_LEADER_SECONDS)
     for place, answer in found.items():
         if answer.error:
             right = f"Describe on topic {place.topic}"
-            problem = cluster.error(answer.error, f"reading the end of {place}", right)
+            problem = cluster.error(answer.error, f"cannot read the end offset of {place}", right)
             if isinstance(problem, NotAuthorized):
                 raise problem
     return {place: answer.offset for place, answer in found.items() if not answer.error}
 
 
 async def _sizes(cluster: Cluster, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the size of each partition's log on its leader. Raises NotAuthorized, Unreachable, Refused."""
+    """Return the size of each partition's log on its leader in bytes. Raises NotAuthorized, Unreachable,
+    Refused."""
     brokers = sorted(set(leaders.values()))
     answers = await cluster.loop.together([cluster.ask(partition_bytes(), broker) for broker in brokers])
     found: dict[TopicPartition, int] = {}
     for broker, answer in zip(brokers, answers, strict=True):
         if answer.error:
-            raise cluster.error(answer.error, "reading log sizes", "Describe on the cluster")
+            raise cluster.error(answer.error, "cannot read log sizes", "Describe on the cluster")
         found |= {place: size for place, size in answer.sizes.items() if leaders.get(place) == broker}
     return found

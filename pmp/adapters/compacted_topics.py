@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = 60.0
 
 
 class CompactedTopics:
-    """Returns the compacted topics of a cluster, for `ProviderInputs.compacted`. Used by one thread.
+    """Finds the compacted topics of clusters, for `ProviderInputs.compacted`. Used by one thread.
 
     Queries a cluster once an hour, or once a minute after a failure, and otherwise returns the last result. A
     topic whose settings cannot be read remains what it was.
@@ -34,7 +34,7 @@ class CompactedTopics:
         self._next: dict[ClusterRef, float] = {}
 
     def __call__(self, cluster: ClusterRef) -> Set[str]:
-        """Return the names of the cluster's topics with a `cleanup.policy` that contains compact."""
+        """Return the names of those topics of a cluster whose `cleanup.policy` contains compact."""
         now = self._clock.monotonic()
         address = self._resolve(cluster)
         if address is not None and now >= self._next.get(cluster, now):
@@ -45,8 +45,8 @@ class CompactedTopics:
         return self._known.get(cluster, frozenset())
 
     def _read(self, cluster: ClusterRef, address: KafkaCluster) -> HeadraceError | None:
-        """Read which topics of a cluster are compacted. Return the error, also that of a topic whose settings
-        cannot be read."""
+        """Read which topics of a cluster are compacted. Return the error if this fails, also for a single
+        topic."""
         admin = KafkaAdmin(address)
         try:
             described = admin.describe([name for name in admin.list_topics() if not name.startswith("__")])

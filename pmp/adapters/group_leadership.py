@@ -1,4 +1,4 @@
-"""Leader election among the samplers of a cluster, with a consumer group of that cluster.
+"""Elects a leader among the samplers of a cluster, with a consumer group on that cluster.
 
 The samplers form a consumer group on the samples topic; the member with partition 0 leads. The election needs
 only the measured cluster, and no records are consumed. During a rebalance, two samplers may lead briefly and
@@ -77,7 +77,7 @@ class GroupLeadership(ThreadService):
                 self._leads.clear()
 
     def _take_part(self) -> None:
-        """Be a member of the consumer group until the service stops. Raises KafkaError."""
+        """Remain a member of the consumer group until the service stops. Raises KafkaError."""
         consumer = KafkaConsumer(
             **_settings(self._cluster),
             group_id=f"headrace-sampler-{self._topic}",
@@ -96,8 +96,8 @@ class GroupLeadership(ThreadService):
                 self._lead(any(partition.partition == 0 for partition in held))
 
     def _renew(self, consumer: KafkaConsumer) -> None:
-        """Extend the leadership if the coordinator responds. Raises KafkaTimeoutError when the leadership has
-        ended, because the membership must then be renewed, too."""
+        """Extend the leadership if the coordinator responds. Raises KafkaTimeoutError after the leadership
+        has ended, because the membership must then be renewed, too."""
         sent_at = self._monotonic()
         if self._leads.is_set() and sent_at >= self._until:
             raise KafkaTimeoutError(f"no contact with the group coordinator for {_SESSION_SECONDS:.0f} s")
@@ -118,7 +118,7 @@ class GroupLeadership(ThreadService):
 
 
 def _settings(cluster: KafkaCluster) -> dict[str, Any]:
-    """Return the cluster's settings under kafka-python's names."""
+    """Convert a cluster's settings to the settings of kafka-python."""
     security = cluster.security
     given = {
         "ssl_cafile": security.ca_file,

@@ -1,4 +1,5 @@
-"""Writes samples like Cruise Control: without key, with the sample's time as timestamp, and gzip."""
+"""Writes samples in the same way as Cruise Control: without key, with the sample's time as timestamp, and
+gzip."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _HOUR_MS: Final = "3600000"
 
 
 class SampleTopic:
-    """Writes samples to their topic, which it creates if missing. Implements `pmp.ports.SampleSink`."""
+    """Writes samples to their topic, and creates the topic if it is missing. Implements
+    `pmp.ports.SampleSink`."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, partitions: int) -> None:
         self._description = TopicDescription(

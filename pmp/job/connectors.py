@@ -1,4 +1,4 @@
-"""Spark's connectors to Kafka and Avro, which the PySpark wheel lacks."""
+"""Finds Spark's connectors to Kafka and Avro, which the PySpark wheel lacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST: Final = "spark-sql-kafka-*.jar"
 
 
 def connectors(settings: JobSettings) -> list[str]:
-    """Return the paths of Spark's connectors if this process starts Spark.
+    """Return the paths of Spark's connectors; none if this process does not start Spark.
 
     spark-submit supplies its own connectors. The result is empty if Spark's own folder contains the
     connectors. If Spark runs in local mode, also make Spark listen on loopback only. Raises ConfigError if no
@@ -45,6 +45,6 @@ def connectors(settings: JobSettings) -> list[str]:
 
 
 def _home() -> Path:
-    """Return the folder of the jars that Spark always loads."""
+    """Return the folder whose jars Spark always loads."""
     home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
     return Path(home) / "jars"

@@ -40,7 +40,7 @@ class Executor:
 
 
 class ExecutorWatch:
-    """Reports each lost executor once, and the time without any executor."""
+    """Reports each lost executor once, and how long the application has had no executor."""
 
     def __init__(self, metrics: JobMetrics, wait_seconds: float, *, is_dynamic: bool = False) -> None:
         """`wait_seconds`: `executor_wait_seconds` of the settings.
@@ -109,7 +109,7 @@ class ExecutorWatch:
 
 
 def watch_of(session: SparkSession, metrics: JobMetrics, wait_seconds: float) -> ExecutorWatch | None:
-    """Return a watch for the Spark application of a session; None in local mode.
+    """Return a watch for the executors of a session's Spark application; None in local mode.
 
     Local mode has no executors.
     """
@@ -121,8 +121,8 @@ def watch_of(session: SparkSession, metrics: JobMetrics, wait_seconds: float) ->
 
 
 def executors_of(session: SparkSession) -> list[Executor]:
-    """Return the executors that Spark knows, including up to 100 lost executors. Raises the errors in `GONE`
-    if Spark has ended."""
+    """Return the executors known to Spark, including up to 100 lost ones. Raises the errors in `GONE` if
+    Spark has ended."""
     context: Any = session.sparkContext
     return list(_executors(context._jsc.sc().statusStore().executorList(False)))  # noqa: SLF001 no other way
 

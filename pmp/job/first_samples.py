@@ -1,4 +1,4 @@
-"""Explains why a cluster has no samples yet, with advice. Pure."""
+"""Explains why a cluster has no samples yet, with advice for the operator. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FirstSamplesWait(NamedTuple):
 
 
 def awaited(progress: Mapping[str, Any], name: str, sampled: SampledCluster) -> FirstSamplesWait | None:
-    """Return why the Spark job does not read the cluster yet, or None.
+    """Explain why the Spark job does not read the cluster yet; None if it does.
 
     The progress report of Spark shows whether the sample topics or the first sample are missing. None means
     that the topics have samples, or had samples that have expired.

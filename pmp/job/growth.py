@@ -1,4 +1,4 @@
-"""Computes true rates from the growth of each partition's log since its previous sample.
+"""Computes true rates: the growth of each partition's log since its previous sample. Pure.
 
 Cruise Control divides a topic's rate on a broker by the number of the topic's leader partitions there, so
 partitions with 404,000 B/s and 1,070 B/s were both reported with 127,200. The log size, however, is exact and
@@ -50,7 +50,7 @@ _SCHEMA: Final = pa.schema(_FIELDS, metadata={"memory": "2"})
 
 @dataclass(frozen=True)
 class Memory:
-    """The latest sample of each partition, and its last known rate (bytes/s), between two batches.
+    """State between two batches: the latest sample of each partition, and its last known rate (bytes/s).
 
     `key` identifies a partition within its cluster; `rate` is UNKNOWN_RATE before the first growth.
     """
@@ -62,7 +62,7 @@ class Memory:
     rate: Floats
 
     def to_bytes(self) -> bytes:
-        """Serialize as an Arrow stream for Spark's state store."""
+        """Serialize the state as an Arrow stream for Spark's state store."""
         columns = [self.key, *(pa.array(c) for c in (self.time_ms, self.broker, self.size_bytes, self.rate))]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, _SCHEMA) as writer:
@@ -107,7 +107,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class SampleGrowth:
-    """Growth of the log at each sample.
+    """Growth of the log at each sample since the previous one.
 
     Bytes and ms since the previous sample (both 0 if unknown), the best known rate in bytes per second,
     whether the log shrank, and whether to keep the sample.
@@ -121,7 +121,7 @@ class SampleGrowth:
 
 
 def advance(memory: Memory, samples: Samples) -> tuple[SampleGrowth, Memory]:
-    """Return the growth of each sample, and the memory for the next batch. Pure."""
+    """Compute the growth at each sample, and the state for the next batch. Pure."""
     known = len(memory.key)
     partition = pa.concat_arrays([memory.key, samples.key]).dictionary_encode()
     code = partition.indices.to_numpy().astype(np.int64)
@@ -156,7 +156,7 @@ def advance(memory: Memory, samples: Samples) -> tuple[SampleGrowth, Memory]:
 
 
 def _in_order(code: Integers, time: Integers) -> Integers:
-    """Return row positions of samples sorted by partition and time, without duplicate samples.
+    """Return the row positions that sort samples by partition and time, without duplicates.
 
     The sort is stable, and rows of the state come first, so that they precede samples of the same time.
     """
@@ -173,8 +173,7 @@ def _follows(code: Integers) -> Flags:
 
 
 def _held(rate: Floats, follows: Flags) -> Floats:
-    """Return the rates of samples. An unknown rate is replaced by the last known rate of the same partition,
-    if any."""
+    """Replace each unknown rate by the last known rate of the same partition, if there is one."""
     position = np.arange(len(rate))
     first = np.maximum.accumulate(np.where(follows, 0, position))
     last = np.maximum.accumulate(np.where(rate >= 0, position, -1))
@@ -183,7 +182,7 @@ def _held(rate: Floats, follows: Flags) -> Floats:
 
 
 def _placed(at: Integers, values: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
-    """Return an array with `values` at the positions `at`, and zero elsewhere."""
+    """Return an array with `values` at the positions `at`, and zeros elsewhere."""
     out = np.zeros(length, dtype=values.dtype)
     out[at] = values
     return out

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the Spark job, from Spark's progress reports. Pure bookkeeping."""
+"""Prometheus metrics of the Spark job, derived from Spark's progress reports. No I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _BY_CLUSTER: Final = ("cluster",)
 
 
 class JobMetrics:
-    """Prometheus metrics of the Spark job. `record` takes each progress report of a cluster's query once."""
+    """Prometheus metrics of the Spark job. Pass each progress report of a cluster's query to `record`
+    once."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -55,7 +56,7 @@ class JobMetrics:
         return Counter(f"headrace_pmp_{name}", text, _BY_CLUSTER, registry=self.registry)
 
     def watch_rollup(self, healthy: Callable[[], bool], rows: Callable[[], int]) -> None:
-        """Add the rollup's metrics. Both functions are called at each scrape."""
+        """Add metrics of the rollup. Both functions are called at each scrape."""
         up = Gauge("headrace_pmp_rollup_up", "1 while hourly rollups succeed", registry=self.registry)
         up.set_function(lambda: float(healthy()))
         self.registry.register(_RollupRows(rows))
@@ -91,7 +92,7 @@ class JobMetrics:
             gauge.remove(cluster)
 
     def record(self, cluster: str, progress: Mapping[str, Any], now_ms: int) -> None:
-        """Record one progress report (Spark's JSON, parsed)."""
+        """Update the metrics from one progress report (Spark's JSON, parsed)."""
         records = int(progress.get("numInputRows") or 0)
         self._read.labels(cluster).inc(records)
         self._expired.labels(cluster).inc(expired(progress))
@@ -121,7 +122,7 @@ class _RollupRows(Collector):
 
 
 def expired(progress: Mapping[str, Any]) -> int:
-    """Return the number of offsets in a batch whose records expired before the job read them.
+    """Return how many records of a batch retention deleted before the job read them.
 
     The sample topics are neither compacted nor written in transactions, so each offset had a record. The
     start of a recreated topic is below the last position, so its missing offsets do not count.
@@ -138,13 +139,13 @@ def _expired(source: Mapping[str, Any]) -> int:
 
 
 def _behind(source: Mapping[str, Any]) -> int:
-    """Return the number of records between the read position and the end of the topics."""
+    """Return the number of records that the query must still read."""
     latest, read = offsets(source.get("latestOffset")), offsets(source.get("endOffset"))
     return sum(max(0, end - read.get(partition, 0)) for partition, end in latest.items())
 
 
 def offsets(value: Any) -> dict[tuple[str, str], int]:
-    """Return the offsets in a progress report by topic and partition. `value` may be JSON or null."""
+    """Map each (topic, partition) in a progress report to its offset. `value` may be JSON or null."""
     if isinstance(value, str):
         value = json.loads(value)
     return {

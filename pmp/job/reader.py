@@ -1,4 +1,4 @@
-"""Converts sample bytes to rows in Spark's Python workers, one bucket at a time.
+"""Converts sample bytes to rows in Spark's Python workers, one bucket of partitions at a time.
 
 Keep imports light, because Spark's Python workers import this module.
 """
@@ -43,7 +43,7 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SampleReader:
-    """Decodes the samples of one cluster; Spark calls it with all new records of a bucket.
+    """Decodes samples of one cluster. Spark calls it with all new records of a bucket.
 
     `retention_ms`: older samples are counted and dropped, because Pinot would drop them.
     """
@@ -55,7 +55,7 @@ class SampleReader:
     def __call__(
         self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        """Return rows of valid and malformed samples; stores the latest sample of each partition."""
+        """Yield rows of valid and of malformed samples; stores the latest sample of each partition."""
         records = pd.concat(list(frames), ignore_index=True)
         values = pa.array(records["value"], pa.binary())
         now_ms = SystemClock().now_ms()
@@ -75,7 +75,8 @@ class SampleReader:
             yield _empty(1).assign(too_old=int(too_old.sum()))
 
     def _wanted(self, decoded: Decoded) -> Flags:
-        """Return a mask of the selected topics. Each distinct topic name is matched only once."""
+        """Return a mask of the samples whose topics are selected. Each distinct topic is matched only
+        once."""
         names = decoded.topic.dictionary_encode()
         verdicts = [
             name is not None and self.selection.matches(name) for name in names.dictionary.to_pylist()
@@ -127,7 +128,7 @@ def _grown(
 
 
 def _empty(count: int) -> pd.DataFrame:
-    """Return rows of nulls."""
+    """Return rows that contain only nulls."""
     columns = [column.split()[0] for column in ROWS.split(", ")]
     return pd.DataFrame(dict.fromkeys(columns, None), index=range(count))
 

@@ -1,4 +1,4 @@
-"""Service that keeps one streaming query per cluster running, according to the current configuration.
+"""Keeps one streaming query running for each cluster, according to the current configuration.
 
 A failed query is restarted after a delay, which doubles after each failure. Other queries are not affected.
 The log has one line when a cluster becomes unreadable and one when it recovers. Several queries start in
@@ -74,7 +74,8 @@ class RunningQuery:
 
 
 class PmpService(ThreadService):
-    """Service of the Spark job: `start` starts the queries, `stop` stops them after their batches."""
+    """The Spark job as a service: `start` starts the queries, `stop` ends them after their current
+    batches."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class PmpService(ThreadService):
         self._waits: RepeatedErrors[str] = RepeatedErrors()
 
     def start(self) -> None:
-        """Load the configuration and start every cluster's query.
+        """Load the configuration, and start the queries of all clusters.
 
         Raises ConfigError, also if the checkpoint was created with other settings.
         """
@@ -117,7 +118,8 @@ class PmpService(ThreadService):
         super().start()
 
     def problems(self) -> dict[str, str]:
-        """Return the problem of each cluster and of the `configuration`; empty if every cluster is read."""
+        """Return the problem of each cluster that is not read, and of the `configuration`; empty if there are
+        none."""
         found = {name: running.problem for name, running in self._running.items() if running.problem}
         return found | ({"configuration": self._refused} if self._refused else {})
 
@@ -137,7 +139,7 @@ class PmpService(ThreadService):
             self._pool.shutdown()
 
     def _ended_by(self, error: Exception) -> None:
-        """Handle an error outside the streaming queries of clusters."""
+        """Handle an error that does not come from a cluster's streaming query."""
         if is_alive(self._session):
             self.failure = error
             if not isinstance(error, HeadraceError):
@@ -160,7 +162,7 @@ class PmpService(ThreadService):
 
     @property
     def _driver_memory(self) -> str:
-        """Setting of the heap size of Spark's driver."""
+        """Name of the setting for the heap size of Spark's driver."""
         is_ours = bool(self._known_settings.job.master)
         return "pmp.job.driver_memory" if is_ours else "--driver-memory of spark-submit"
 
@@ -214,7 +216,7 @@ class PmpService(ThreadService):
             )
 
     def _hold_to_facts(self, job: JobSettings) -> None:
-        """Raise ConfigError if a setting that a checkpoint fixes has changed."""
+        """Raise ConfigError if a setting has changed that the checkpoint does not allow to change."""
         before = None if self._settings is None else self._settings.job
         if before is not None and before.checkpoint_folder != job.checkpoint_folder:
             raise ConfigError(
@@ -231,7 +233,7 @@ class PmpService(ThreadService):
         return start_stream(self._session, self._known_settings, stream)
 
     def _take_over(self, name: str, running: RunningQuery, starting: Future[StreamingQuery]) -> None:
-        """Store a started streaming query, or record why it failed to start."""
+        """Record the streaming query when it has started, or the reason why it could not start."""
         if not starting.done():
             return
         running.starting = None
@@ -244,7 +246,7 @@ class PmpService(ThreadService):
             _log.info("reading samples", cluster=name, servers=running.stream.source.bootstrap_servers)
 
     def _look_after(self, name: str, running: RunningQuery, query: StreamingQuery, now: float) -> None:
-        """Record the progress of a streaming query, and detect if it has ended or is stuck."""
+        """Record the progress of a streaming query, and handle its end or a lack of progress."""
         if not query.isActive:
             self._note_failure(name, running, query.exception())
             return
@@ -295,7 +297,7 @@ class PmpService(ThreadService):
         self._report(name, running)
 
     def _report(self, name: str, running: RunningQuery) -> None:
-        """Log an outage of a cluster's query once, regardless of the number of attempts."""
+        """Log a failure of a cluster's query once, not at each attempt to restart it."""
         if self._outages.failed(name, running.problem, self._clock.monotonic()):
             _log.warning(
                 "cannot read cluster",
@@ -330,7 +332,7 @@ class PmpService(ThreadService):
 
 
 def _first_line(error: BaseException | None) -> str:
-    """Return the first line of an error and of its cause.
+    """Return the first lines of an error and of its cause.
 
     Errors of Spark are very long and contain changing ids.
     """

@@ -1,4 +1,4 @@
-"""The Spark session of the job.
+"""Starts and stops the job's Spark session.
 
 By default the session is small and starts quickly; spark-submit can configure a different one. Spark logs
 many lines for each failed attempt, so its log messages are written to a separate file.
@@ -46,7 +46,7 @@ appender.file.strategy.max = 1
 def open_session(
     settings: JobSettings, jars: Sequence[str] = (), options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Start Spark, or use the session that spark-submit started.
+    """Start Spark, or use the session of spark-submit.
 
     `jars`: paths of the Kafka and Avro connectors; empty if the Spark cluster has the connectors. Python
     workers run the same interpreter as this process. Raises AnalyticsError if Java does not start,
@@ -92,7 +92,8 @@ def open_unless_stopping(
 
 
 def _options(settings: JobSettings, jars: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the Spark session; settings and the caller's options take precedence."""
+    """Return the options of the Spark session. Settings and the caller's options take precedence over
+    defaults."""
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -122,7 +123,7 @@ def _options(settings: JobSettings, jars: Sequence[str], options: Mapping[str, s
 
 
 def is_alive(session: SparkSession) -> bool:
-    """Return whether Spark responds and is not stopping. A signal may have stopped its process."""
+    """Return whether Spark still responds. A signal may have stopped its process."""
     context: Any = session.sparkContext
     try:
         return not context._jsc.sc().isStopped()  # noqa: SLF001 no other way
@@ -131,7 +132,7 @@ def is_alive(session: SparkSession) -> bool:
 
 
 def close_session(session: SparkSession) -> None:
-    """Stop Spark; no effect if Spark has already ended."""
+    """Stop Spark; no effect if it has ended before."""
     try:
         session.stop()
     except GONE as error:

@@ -1,4 +1,4 @@
-"""Streaming queries of the Spark job: one per cluster, each with its own checkpoint.
+"""Streaming queries of the Spark job: one for each cluster, with its own checkpoint.
 
 A query reads a cluster's two sample topics, and writes the merged topic and the dead letters. A query commits
 offsets to its checkpoint after writing, so a killed job repeats a batch but loses none. In Pinot, a repeated
@@ -37,7 +37,8 @@ several tasks.
 
 @dataclass(frozen=True)
 class QueryStream:
-    """Complete description of a cluster's streaming query; equal streams need no restart."""
+    """All parameters of a cluster's streaming query. A query whose parameters are unchanged need not
+    restart."""
 
     name: str
     source: KafkaCluster
@@ -57,7 +58,8 @@ class Configuration:
 
 
 def streams(configuration: Configuration) -> dict[str, QueryStream]:
-    """Return the streaming queries of this driver's enabled clusters, by name.
+    """Return the streaming query of each enabled cluster that this driver reads; the key is the cluster's
+    name.
 
     Raises ConfigError for an alias that the configuration's `clusters` do not define.
     """
@@ -72,7 +74,8 @@ def streams(configuration: Configuration) -> dict[str, QueryStream]:
 
 
 def shard_of(cluster: str, shards: int) -> int:
-    """Return the driver (shard) that reads a cluster. The result is the same in every process and version."""
+    """Return the number of the driver (shard) that reads a cluster. It is the same in every process and
+    version."""
     return zlib.crc32(cluster.encode()) % shards
 
 
@@ -86,7 +89,7 @@ def _known(clusters: Mapping[str, KafkaCluster], alias: str) -> KafkaCluster:
 
 
 def start_stream(session: SparkSession, settings: PmpSettings, stream: QueryStream) -> StreamingQuery:
-    """Start to read a cluster's samples from its checkpoint, or from the oldest samples."""
+    """Start a query that reads a cluster's samples, from its checkpoint or else from the oldest samples."""
     session.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
     return write_stream(
         transformed(read_samples(session, settings, stream), settings, stream), settings, stream
@@ -94,7 +97,7 @@ def start_stream(session: SparkSession, settings: PmpSettings, stream: QueryStre
 
 
 def write_stream(records: DataFrame, settings: PmpSettings, stream: QueryStream) -> StreamingQuery:
-    """Start to write output records to their topics."""
+    """Start a query that writes output records to their topics."""
     writer = records.writeStream.format("kafka").queryName(f"samples-{stream.name}").outputMode("append")
     for key, value in _producer(stream.output).items():
         writer = writer.option(f"kafka.{key}", value)
@@ -107,8 +110,8 @@ def write_stream(records: DataFrame, settings: PmpSettings, stream: QueryStream)
 
 
 def read_samples(session: SparkSession, settings: PmpSettings, stream: QueryStream) -> DataFrame:
-    """Return the new records of both sample topics of a cluster. A missing topic is read as soon as it
-    exists."""
+    """Return a stream of new records from both sample topics of a cluster. A missing topic is read as soon as
+    it exists."""
     names = "|".join(re.escape(t) for t in (stream.sampled.samples_topic, stream.sampled.execution_topic))
     reader = session.readStream.format("kafka")
     for key, value in client_properties(stream.source).items():
@@ -129,7 +132,7 @@ def read_samples(session: SparkSession, settings: PmpSettings, stream: QueryStre
 
 
 def transformed(records: DataFrame, settings: PmpSettings, stream: QueryStream) -> DataFrame:
-    """Return the output records for raw records of sample topics."""
+    """Convert the raw records of sample topics to output records."""
     sampled = stream.sampled
     tolerance_ms = int(settings.job.clock_tolerance_seconds * 1000)
     reader = SampleReader(sampled.selection, tolerance_ms, stream.retention_ms)

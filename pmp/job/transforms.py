@@ -1,4 +1,4 @@
-"""DataFrame transforms: raw Kafka records of sample topics to rows of the merged topic.
+"""DataFrame transforms that convert raw Kafka records of sample topics to rows of the merged topic.
 
     records -> bucketed -> (decode, filter, growth: Python, one call per bucket and batch) -> outgoing
 
@@ -35,7 +35,7 @@ class ClusterLabels:
 
 
 def bucketed(records: DataFrame, execution_topic: str, buckets: int) -> DataFrame:
-    """Return the Kafka records with the bucket of the partition that each measures.
+    """Add to each Kafka record the bucket of the partition that it measures.
 
     `buckets`: number of parts of a cluster's state; each is one value of the state store. Values are
     truncated to the largest size of a sample, so that batches fit into memory and dead letters into their
@@ -54,12 +54,13 @@ def bucketed(records: DataFrame, execution_topic: str, buckets: int) -> DataFram
 
 
 def measured(records: DataFrame, reader: SampleReader) -> DataFrame:
-    """Return rows (`ROWS`) of bucketed records: selected samples with their growth, and malformed values."""
+    """Decode the records of each bucket to rows (`ROWS`): selected samples with their growth, and malformed
+    values."""
     return records.groupBy("bucket").applyInPandasWithState(reader, ROWS, STATE, "append", "NoTimeout")
 
 
 def observed(rows: DataFrame) -> DataFrame:
-    """Return the same rows with counters; the counts appear in the progress of the query."""
+    """Add counters to rows. Spark reports the counts in the progress of the query."""
     malformed = [F.sum((F.col("reason") == str(r)).cast("long")).alias(str(r)) for r in Malformed]
     good = F.sum((F.col("reason").isNull() & F.col("too_old").isNull()).cast("long")).alias("good")
     too_old = F.sum("too_old").alias(TOO_OLD)
@@ -69,7 +70,7 @@ def observed(rows: DataFrame) -> DataFrame:
 def outgoing(
     rows: DataFrame, labels: ClusterLabels, topics: dict[str, str], sample_topics: tuple[str, str]
 ) -> DataFrame:
-    """Return rows as Kafka records for the merged topic and the dead-letter topic.
+    """Convert rows to Kafka records for the merged topic and the dead-letter topic.
 
     `topics`: names of `metrics` and `dead_letters`; `sample_topics`: the normal and the execution topic.
     """
@@ -99,7 +100,7 @@ def _record(labels: ClusterLabels, table: Table) -> Column:
 
 
 def _headers(labels: ClusterLabels, origin: Column) -> Column:
-    """Return record headers with the origin of a malformed value and the reason."""
+    """Return record headers that contain the origin of a malformed value and the reason."""
     explained = F.create_map(*(F.lit(part) for pair in EXPLANATIONS.items() for part in map(str, pair)))
     entries = {
         "headrace.reason": F.col("reason"),

@@ -1,1 +1,1 @@
-"""Partition loads: computation from rates, quality marks, and the load provider."""
+"""Partition loads: their computation from rates, marks of their quality, and the load provider."""

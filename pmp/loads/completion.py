@@ -28,7 +28,7 @@ def completed(
     topic_means: Mapping[str, TopicRates],
     default_bytes_per_second: float,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return a load for each partition, measured or estimated.
+    """Return the load of every partition, measured if possible, otherwise estimated.
 
     The load is the partition's own load, its seasonal load, the mean of its topic, or the default.
 
@@ -72,7 +72,8 @@ def _means_by_topic(
 
 
 def _source_of_mean(loads: Sequence[PartitionLoad], partitions: int) -> RateSource:
-    """Return the rate source of the mean load of a topic with that number of partitions."""
+    """Return the rate source to report for a mean over the known loads of a topic with `partitions`
+    partitions."""
     sources = {load.rate_source for load in loads}
     if sources == {RateSource.HELD}:
         return RateSource.HELD
@@ -82,7 +83,7 @@ def _source_of_mean(loads: Sequence[PartitionLoad], partitions: int) -> RateSour
 
 
 def coverage_notes(answers: Mapping[TopicPartition, PartitionLoad]) -> list[str]:
-    """Return a note if some partitions have no load of their own."""
+    """Return a note on how many partitions use the mean of their topic or the default; empty if none do."""
     of_topic = sum(load.level is LoadLevel.TOPIC for load in answers.values())
     by_default = sum(load.level is LoadLevel.DEFAULT for load in answers.values())
     if not of_topic and not by_default:
@@ -95,7 +96,7 @@ def coverage_notes(answers: Mapping[TopicPartition, PartitionLoad]) -> list[str]
 
 
 def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> list[str]:
-    """Return notes about loads that are outdated (held) or cover only part of the time (partial)."""
+    """Return notes on loads that are outdated (held) or cover only a part of the time (partial)."""
     notes = []
     ages = {
         key: load.age_ms(now_ms) or 0
@@ -150,5 +151,5 @@ def mismatch_notes(
 
 
 def _plain(topic: str) -> str:
-    """Return a topic name without the characters that metric systems replace."""
+    """Replace the characters in a topic name that metric systems replace, too."""
     return topic.replace(".", "_").replace("-", "_").lower()

@@ -1,4 +1,4 @@
-"""Keeps the last good load report of each cluster in memory and in a file, for outages of Pinot.
+"""Caches the last good load report of each cluster in memory and in a file, for outages of Pinot.
 
 A file is replaced atomically (written beside the old one and renamed), at most once per `WRITE_EVERY_MS`.
 Unreadable files are ignored.
@@ -34,7 +34,7 @@ class CachedReport:
 
 
 class LastKnown:
-    """Last good load report of each cluster. If `folder` is None, reports are kept in memory only."""
+    """Cache of the last good load report of each cluster. If `folder` is None, only in memory."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -42,8 +42,7 @@ class LastKnown:
         self._written_ms: dict[str, int] = {}
 
     def remember(self, cluster: str, report: LoadReport, now_ms: int) -> None:
-        """Store a load report. If the disk is full or read-only, this is logged and the report is kept in
-        memory."""
+        """Store a load report. If the file cannot be written, log this and keep the report in memory."""
         self._memory[cluster] = CachedReport(report, now_ms)
         written_ms = self._written_ms.get(cluster)
         if self._folder is None or (written_ms is not None and now_ms - written_ms < WRITE_EVERY_MS):
@@ -59,7 +58,7 @@ class LastKnown:
             _log.warning("cannot write the loads to disk", path=str(path), problem=str(error))
 
     def recall(self, cluster: str) -> CachedReport | None:
-        """Return the last load report of a cluster, or None. It may be from before a restart."""
+        """Return the last load report of a cluster, possibly from before a restart; None if there is none."""
         if cluster not in self._memory and self._folder is not None:
             found = _read(self._path(cluster))
             if found is not None:

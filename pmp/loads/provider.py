@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ProviderInputs:
-    """Functions and values that the load provider gets from other components.
+    """Functions and values on which the load provider depends.
 
     `name_of`: the name of a cluster in its samples. `compacted`: compacted topics of a cluster. `progress`:
     Pinot's progress in the samples topic, None if it cannot be queried. `unknown_bytes_per_second`: load of a
@@ -67,7 +67,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class _LookedUp(Generic[_Key, _Value]):
-    """Rollups of `topics` that were read at `at_ms` (epoch ms)."""
+    """Rollups of some topics, cached since they were read at `at_ms` (epoch ms)."""
 
     topics: frozenset[str]
     found: Mapping[_Key, _Value]
@@ -75,7 +75,7 @@ class _LookedUp(Generic[_Key, _Value]):
 
 
 class PinotLoadProvider:
-    """Load provider that queries Pinot. Implements `mirror.ports.LoadProvider`. Used by one thread."""
+    """Load provider that reads Pinot. Implements `mirror.ports.LoadProvider`. Used by one thread."""
 
     def __init__(
         self, client: PinotClient, settings: PmpSettings, clock: Clock, inputs: ProviderInputs | None = None
@@ -132,7 +132,7 @@ class PinotLoadProvider:
         return LoadReport(answers, NAME, known.measured_at_ms, tuple(notes))
 
     def _responds(self, cluster: ClusterRef) -> bool:
-        """Return whether Pinot's last response about the cluster was complete.
+        """Return whether the last query about the cluster returned a complete result.
 
         A complete response may contain no samples.
         """
@@ -142,7 +142,7 @@ class PinotLoadProvider:
     def measured(
         self, cluster: ClusterRef, at_ms: int, window_ms: int, statistic: Statistic | None = None
     ) -> LoadReport:
-        """Query the rates of all partitions with samples in the `window_ms` before `at_ms` (inclusive).
+        """Return the rates of all partitions with samples in the `window_ms` up to `at_ms` (inclusive).
 
         If the window is read from rollups and `at_ms` is in a past hour, only hours that were complete at
         that time count.
@@ -173,7 +173,7 @@ class PinotLoadProvider:
         )
 
     def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
-        """Return the latest load report, and the reason if it is not fresh (empty otherwise).
+        """Return the latest load report available, and why it is not fresh (empty if it is).
 
         Queries Pinot at most once in `refresh_seconds`, whether the last query succeeded or failed.
         """
@@ -196,7 +196,7 @@ class PinotLoadProvider:
         return self._instead(cluster, failure.error, remembered, now_ms)
 
     def _whole(self, cluster: ClusterRef, now_ms: int, remembered: CachedReport | None) -> LoadReport:
-        """Return a load report that includes all of Pinot's rows.
+        """Return a load report, after checking that Pinot has returned all of its rows.
 
         Raises LoadUnavailable for a partial result, and the errors of `measured`.
         """
@@ -225,7 +225,7 @@ class PinotLoadProvider:
     def _instead(
         self, cluster: ClusterRef, error: HeadraceError, remembered: CachedReport | None, now_ms: int
     ) -> tuple[LoadReport, str]:
-        """Return the last known load report, with all loads marked as held (outdated).
+        """Return the last known load report after a failure, with all loads marked as held (outdated).
 
         Raises LoadUnavailable if there is no report, or if the last report is too old.
         """
@@ -318,7 +318,7 @@ class PinotLoadProvider:
     def _corrected(
         self, name: str, loads: dict[TopicPartition, PartitionLoad], when: TimeRange
     ) -> dict[TopicPartition, PartitionLoad]:
-        """Return the loads, with averages replaced by the mirror's own measurements.
+        """Replace loads that are averages over a topic by the mirror's own measurements.
 
         A load is replaced only where the mirror kept up. A measurement that covers only part of the range is
         `partial`.
@@ -351,7 +351,7 @@ class PinotLoadProvider:
 
 
 class SampleFreshness:
-    """Reads the time of a cluster's latest sample from Pinot. Thread-safe."""
+    """Reads from Pinot when a cluster was last sampled. Thread-safe."""
 
     def __init__(
         self,

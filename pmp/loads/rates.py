@@ -37,7 +37,7 @@ _UNIT_FACTOR: Final = 100.0
 
 @dataclass(frozen=True)
 class RateOptions:
-    """Options for interpreting measured rates.
+    """Properties of measured rates that determine how loads are computed from them.
 
     `averaged`: sampled rates are a topic's average on its broker (Cruise Control), not the partition's own
     (Headrace's sampler). `compacted`: topics whose log sizes do not show how much is written. `settled`:
@@ -53,7 +53,7 @@ class RateOptions:
 def partition_loads(
     rates: Iterable[PartitionRates], reading: RateOptions
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the load of each sampled partition."""
+    """Compute the load of each sampled partition."""
     groups: dict[tuple[str, int], list[PartitionRates]] = defaultdict(list)
     for rate in rates:
         groups[rate.topic, rate.broker].append(rate)
@@ -64,7 +64,7 @@ def partition_loads(
 
 
 def unit_problem(rates: Iterable[PartitionRates]) -> str:
-    """Return a note if a unit must be wrong, because sampled rates and log growth differ widely; else
+    """Return a note if sampled rates and log growth differ so widely that a unit must be wrong; otherwise
     empty."""
     grown = [rate for rate in rates if rate.growth_ms > 0 and not rate.shrunk]
     sampled = sum(rate.sampled for rate in grown)
@@ -78,7 +78,7 @@ def unit_problem(rates: Iterable[PartitionRates]) -> str:
 
 
 def _loads_of(group: list[PartitionRates], reading: RateOptions) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads of one topic's partitions on one broker."""
+    """Compute the loads of those partitions of a topic that one broker leads."""
     means = _means(group, reading)
     loads = {}
     for rate in group:
@@ -94,7 +94,7 @@ def _loads_of(group: list[PartitionRates], reading: RateOptions) -> dict[TopicPa
 
 
 def _means(group: list[PartitionRates], reading: RateOptions) -> dict[int, tuple[float, RateSource]]:
-    """Return the mean rate of each partition, and its source."""
+    """Map each partition to its mean rate, and to the source of that rate."""
     known = [rate for rate in group if rate.growth_ms > 0 and rate.topic not in reading.compacted]
     slope = {rate.kafka_partition: rate.growth_bytes * 1000 / rate.growth_ms for rate in known}
     total = sum(rate.sampled for rate in group)
@@ -109,7 +109,7 @@ def _means(group: list[PartitionRates], reading: RateOptions) -> dict[int, tuple
 
 
 def _unhidden(slope: dict[int, float], shrinking: Set[int], total: float) -> dict[int, float]:
-    """Return the log growths, scaled up where retention has hidden a part.
+    """Scale up the growth of logs from which retention has deleted a part in the meantime.
 
     If the sum of the growths is clearly below the rate `total` of the topic, the growths of the `shrinking`
     partitions are scaled up to the missing part.
@@ -125,7 +125,7 @@ def _unhidden(slope: dict[int, float], shrinking: Set[int], total: float) -> dic
 
 
 def _of_statistic(rate: PartitionRates, mean: float, source: RateSource, statistic: Statistic) -> float:
-    """Return the observed statistic, corrected by the same factor as the mean."""
+    """Return the sampled statistic, multiplied by the ratio of the corrected mean to the sampled mean."""
     if statistic is Statistic.MEAN:
         return mean
     if source is RateSource.SLOPE:
@@ -140,7 +140,7 @@ def _of_statistic(rate: PartitionRates, mean: float, source: RateSource, statist
 def _with_messages(
     loads: dict[TopicPartition, PartitionLoad], group: list[PartitionRates]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads with message rates.
+    """Add message rates to the loads.
 
     Only the sum of messages is known; it is distributed in proportion to bytes.
     """

@@ -45,7 +45,7 @@ Cruise Control alone takes 5 s, and hours are rolled up every five minutes.
 
 @dataclass(frozen=True, slots=True)
 class SampleTimes:
-    """Sample times of a cluster, over a range that starts at `since_ms`.
+    """Times at which a cluster's partitions were sampled, in a range that starts at `since_ms`.
 
     `interval_ms`: usual time between two samples of a partition, 0 if no partition has two. `newest_ms`: time
     of the round that must contain every partition: the latest round, or the previous round while the latest
@@ -60,11 +60,12 @@ class SampleTimes:
     samples: int
 
     def is_held(self, rates: PartitionRates) -> bool:
-        """Return whether the partition's latest samples are missing, so that its load is held (outdated)."""
+        """Return whether the latest samples of a partition are missing, so that its load is held
+        (outdated)."""
         return rates.newest_ms < self.newest_ms - _MISSED * self.interval_ms
 
     def is_partial(self, rates: PartitionRates, statistic: Statistic) -> bool:
-        """Return whether the partition's growth is unknown for too much of the range."""
+        """Return whether the growth of a partition is unknown for too large a part of the range."""
         if statistic is not Statistic.MEAN and self._lacks_steps(rates):
             return True
         unknown = self.span_ms - rates.growth_ms
@@ -74,7 +75,8 @@ class SampleTimes:
         return unknown > MOST_UNKNOWN * self.span_ms
 
     def _lacks_steps(self, rates: PartitionRates) -> bool:
-        """Return whether too much of the range has only growths over several sampling intervals.
+        """Return whether a partition missed sampling rounds, so that too much of its growth spans several
+        rounds.
 
         The partition missed some sampling rounds.
         """
@@ -85,7 +87,7 @@ class SampleTimes:
 
 
 def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) -> SampleTimes:
-    """Return the sampling intervals of a cluster over the range; `rates` must not be empty.
+    """Determine how often a cluster was sampled in the range; `rates` must not be empty.
 
     Samples should cover the range from the first growth of any partition to the latest round, or to the
     previous round if the latest may be incomplete. A rollup contains only the start of its latest hour, so
@@ -126,8 +128,7 @@ def marked(
     rhythm: SampleTimes,
     statistic: Statistic,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads, with held (outdated) and partial loads marked. `statistic`: statistic of the
-    loads."""
+    """Mark loads that are outdated (held) or partial. `statistic`: statistic of the loads."""
     answer = dict(loads)
     for rate in rates:
         partition = TopicPartition(rate.topic, rate.kafka_partition)

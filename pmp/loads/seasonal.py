@@ -25,7 +25,7 @@ LoadsOfHour = Callable[[TimeRange], Mapping[TopicPartition, PartitionLoad]]
 def seasonal_loads(
     wanted: Iterable[TopicPartition], now_ms: int, loads_of: LoadsOfHour
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Return the median load of the current hour over earlier weeks, or else over earlier days.
+    """Return the median load at the same hour of the week in earlier weeks or, if unknown, in earlier days.
 
     With the median, a single holiday or outage has no effect. Partitions without any rollup of these hours
     are omitted. `measured_at_ms` is the latest hour that was used. Raises the errors of `loads_of`.
@@ -45,7 +45,7 @@ def seasonal_loads(
 
 
 def _same_hours(now_ms: int, period_ms: int, number: int) -> Iterator[TimeRange]:
-    """Yield the hour of `now_ms` in earlier weeks or days, newest first."""
+    """Yield the time range of the current hour in earlier weeks or days, newest first."""
     begin = now_ms // HOUR_MS * HOUR_MS
     for back in range(1, number + 1):
         since = begin - back * period_ms

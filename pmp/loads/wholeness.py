@@ -1,4 +1,4 @@
-"""Detects partial results of Pinot: a restarted server answers queries while it still reads its topic.
+"""Detects that Pinot returns partial results: a restarted server responds while it still reads its topic.
 
 Such a response looks complete. A partial result is detected by comparison with the previous result or, if
 there is none, by Pinot's offsets in the topic.
@@ -22,7 +22,7 @@ Positions = Mapping[int, int]
 
 
 def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
-    """Describe which samples of Pinot's previous result are missing now; empty if there are none. Pure.
+    """Describe which samples of the previous report are missing in the new one; empty if none are. Pure.
 
     `since_ms`: start of the time for which both results must contain all samples.
     """
@@ -40,7 +40,7 @@ def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """Functions that return the end offsets of a topic (`ends`) and the offsets that Pinot has consumed
+    """Functions that return the end offsets of a topic (`ends`), and the offsets up to which Pinot has read
     (`read`)."""
 
     ends: Callable[[], Positions]
@@ -48,8 +48,7 @@ class Progress:
 
 
 class CatchingUp:
-    """Tracks whether Pinot has consumed the topic up to the end offsets of the first check. Used by one
-    thread.
+    """Checks whether Pinot has read its topic up to the end offsets at the first check. Used by one thread.
 
     After Pinot has caught up, no queries are made until `suspect` is called.
     """
@@ -64,11 +63,11 @@ class CatchingUp:
         """Reason why Pinot's progress is unknown; empty otherwise."""
 
     def suspect(self) -> None:
-        """Check Pinot's progress again, because Pinot did not respond and may have restarted."""
+        """Start to check Pinot's progress again, because Pinot did not respond and may have restarted."""
         self._done, self._goal = self._progress is None, None
 
     def problem(self) -> str:
-        """Describe how much of the topic Pinot still has to consume.
+        """Describe how much of its topic Pinot still has to read.
 
         The text is empty if Pinot has caught up or its progress is unknown.
         """

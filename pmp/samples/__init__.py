@@ -1,1 +1,1 @@
-"""Partition metric samples: the byte format, the column decoder and the sampler's measurements."""
+"""Partition metric samples: their byte format, the decoder into columns, and the sampler's measurements."""

@@ -100,7 +100,8 @@ def decode(values: pa.Array, *, latest_ms: int = LATEST_MS) -> Decoded:
 
 
 def _layout(values: pa.Array) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-    """Return the start and length of each sample, and the underlying bytes. A null has length 0."""
+    """Return where each sample starts in the underlying bytes, its length, and the bytes. A null has length
+    0."""
     _, offset_buffer, data_buffer = values.buffers()
     if offset_buffer is None or len(values) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), _NOTHING
@@ -116,7 +117,7 @@ def _layout(values: pa.Array) -> tuple[Integers, Integers, npt.NDArray[np.uint8]
 def _topics(
     values: pa.Array, starts: Integers, lengths: Integers, headers: Integers
 ) -> tuple[pa.StringArray, npt.NDArray[np.uint8]]:
-    """Return the topic names after the headers, and an error code for each invalid name.
+    """Return the topic names that follow the headers, and an error code for each invalid name.
 
     An array over the same bytes splits each value into header and name, and the names are taken from it.
     Names repeat, so each distinct one is validated once.
@@ -136,7 +137,7 @@ def _topics(
 
 
 def _judge_names(names: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]]:
-    """Return distinct topic names as strings (null if not UTF-8), and the error code of each."""
+    """Return the distinct topic names as strings (null if not UTF-8), and their error codes."""
     verdicts = np.zeros(len(names), dtype=np.uint8)
     try:
         texts = names.cast(pa.string())
@@ -178,8 +179,8 @@ def _fill(out: Decoded, chosen: Integers, rows: npt.NDArray[Any]) -> Flags:
 def _judge(
     out: Decoded, lengths: Integers, topic_errors: npt.NDArray[np.uint8], bad_number: Flags, latest_ms: int
 ) -> None:
-    """Set the `error` of each sample. Checks are in order of increasing precedence, so the last assignment
-    counts."""
+    """Set the `error` of each sample. A later check overrides earlier ones, so that the most important error
+    remains."""
     error = out.error
     error[(out.time_ms < EARLIEST_MS) | (out.time_ms >= latest_ms)] = _CODES[Malformed.TIME]
     error[bad_number] = _CODES[Malformed.NUMBER]

@@ -1,4 +1,4 @@
-"""Cruise Control's partition metric sample: its byte layout, and one sample as a value.
+"""Cruise Control's partition metric sample: its byte layout, and a class for one sample.
 
 The format is that of `PartitionMetricSample` in linkedin/cruise-control, unchanged from 2.0.83 to 3.0.4:
 big-endian, a version byte, the leader's broker id, float64 metrics, time, partition, and the topic name up to
@@ -62,7 +62,8 @@ _LAYOUTS: Final = {version: struct.Struct(f">bi{len(metrics)}dqi") for version, 
 
 
 class Malformed(StrEnum):
-    """Reason why a value is not a valid sample. If several reasons apply, the first in this order is used."""
+    """Reason why a value is not a valid sample. If several reasons apply, the first one in this list is
+    used."""
 
     SHORT = "short"
     VERSION = "version"

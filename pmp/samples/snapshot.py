@@ -1,4 +1,4 @@
-"""Computes samples from two successive measurements of a cluster: true rates per partition. Pure.
+"""Computes samples from two successive measurements of a cluster: the true rates of each partition. Pure.
 
 Message rates come from end offsets, byte rates from the size of the leader's log; both are exact for each
 partition, so nothing is estimated. If a log shrank between two measurements (retention, compaction) or its
@@ -17,8 +17,8 @@ from pmp.samples.sample import Sample
 
 @dataclass(frozen=True)
 class LogSnapshot:
-    """Leaders, end offsets and log sizes of a cluster at one time. Offsets and sizes are read a few requests
-    apart.
+    """Measurement of a cluster: the leaders, end offsets and log sizes of its partitions. Offsets and sizes
+    are read a few requests apart.
 
     `*_seconds` are monotonic; `time_ms` is the wall-clock time of the sizes. Partitions without a leader are
     in none of the three mappings.
@@ -34,7 +34,7 @@ class LogSnapshot:
 
 @dataclass(frozen=True)
 class SampledRound:
-    """Samples of one measurement, and the state that the next measurement needs."""
+    """Samples computed from a measurement, and the state for the next one."""
 
     samples: tuple[Sample, ...]
     bytes_per_message: Mapping[TopicPartition, float] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def sample(
 
 
 def _growth(before: LogSnapshot, now: LogSnapshot, partition: TopicPartition) -> int | None:
-    """Return the growth of the leader's log in bytes, or None if it is unknown.
+    """Return the growth of the leader's log in bytes; None if it is unknown.
 
     A log that shrank does not show how much was written.
     """

@@ -1,1 +1,1 @@
-"""Class archives, which save brokers and ZooKeeper up to half of the processor time of a start."""
+"""Creates class archives, with which brokers and ZooKeeper start in about half of the processor time."""

@@ -1,4 +1,4 @@
-"""Archives of a server's classes, which a JVM maps instead of reading, parsing and verifying class files.
+"""Archives of a server's classes. A JVM maps them into memory instead of reading and verifying class files.
 
 An archive fits exactly one Java and one class path. A server without a matching archive starts without one,
 and the JVM ignores a damaged one.
@@ -70,7 +70,8 @@ def _dump(java: JavaRuntime, class_path: str, classes: Path, file: Path) -> None
 
 
 def _mark(file: Path) -> str:
-    """Return size and modification time, by which the JVM recognizes a jar; empty without a file."""
+    """Return the size and modification time of a jar, by which the JVM recognizes it; empty without a
+    file."""
     try:
         known = file.stat()
     except FileNotFoundError:

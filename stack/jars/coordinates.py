@@ -30,7 +30,7 @@ _LINE: Final = re.compile(r"([\w.-]+):([\w.-]+):([\w.-]+)(?::([\w-]+))? ([0-9a-f
 
 @dataclass(frozen=True, order=True)
 class Artefact:
-    """One jar of the registry: `group:name:version`, and its expected SHA-256. `classifier`: empty for the
+    """One jar in the registry: `group:name:version`, and its expected SHA-256. `classifier`: empty for the
     main jar of the module."""
 
     group: str
@@ -46,7 +46,8 @@ class Artefact:
 
     @property
     def file_name(self) -> str:
-        """Name of the jar; the version keeps jars of the same name from different groups apart."""
+        """File name of the jar, which contains the version, because different groups have jars of the same
+        name."""
         return f"{self.name}-{self.version}" + (f"-{self.classifier}.jar" if self.classifier else ".jar")
 
 

@@ -53,7 +53,7 @@ class JarFolder:
         return tuple(self.folder / artefact.file_name for artefact in self.artefacts)
 
     def missing(self) -> tuple[Artefact, ...]:
-        """Return jars that are absent or differ from the list.
+        """Return the jars that are absent or differ from the list.
 
         A jar is read again only if its size or time has changed since it was last verified.
         """
@@ -157,7 +157,8 @@ class JarFolder:
             before = now
 
     def _progress(self) -> tuple[int, int]:
-        """Return the number of complete jars, and the bytes of all files in the work folder, with logs."""
+        """Return the number of complete jars, and the bytes of all files in the work folder, including
+        logs."""
         sizes = []
         for path in self._work.glob("*/**/*"):
             with contextlib.suppress(FileNotFoundError):  # Ivy renames files concurrently
@@ -165,7 +166,7 @@ class JarFolder:
         return sum(1 for _ in self._work.glob("*/cache/*~*.jar")), sum(sizes)
 
     def _salvage(self, missing: Sequence[Artefact]) -> tuple[Artefact, ...]:
-        """Move complete jars to their place; return those still missing. Raises WrongSum."""
+        """Move the jars that are complete to their place, and return those still missing. Raises WrongSum."""
         wanted = {artefact.coordinate: artefact for artefact in missing}
         for folder in self._work.glob("*"):
             for coordinate, jar in ivy.arrived(folder).items():

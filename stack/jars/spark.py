@@ -13,7 +13,7 @@ _CONNECTORS: Final = "SPARK_CONNECTORS"
 
 
 def job_environment(report: Report = silent) -> dict[str, str]:
-    """Return Java, Python and the connectors; fetches missing jars.
+    """Return the variables for Java, Python and the connectors. Fetches missing jars.
 
     Raises JarsUnavailable and its subclasses, DiskFull, JavaMissing, Cancelled.
     """

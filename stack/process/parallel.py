@@ -10,7 +10,8 @@ T = TypeVar("T")
 
 
 def for_each(items: Collection[T], action: Callable[[T], object]) -> None:
-    """Run the action on all things in parallel threads and wait; raises the first error in their order."""
+    """Run an action on all items in parallel threads and wait. Raises the first error in the order of the
+    items."""
     with ThreadPoolExecutor(max(1, len(items))) as pool:
         results = [pool.submit(action, thing) for thing in items]
     for result in results:

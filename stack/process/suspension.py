@@ -1,4 +1,4 @@
-"""Freezing of processes with SIGSTOP, like a machine that swaps or a virtual machine during migration."""
+"""Freezes processes with SIGSTOP, to simulate a machine that swaps or a virtual machine during migration."""
 
 from __future__ import annotations
 

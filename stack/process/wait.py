@@ -1,4 +1,4 @@
-"""Waiting for a condition; the error contains its last result."""
+"""Waits for a condition. The error after a timeout contains the last result."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Records for demonstrations: `writer.py` writes them at given rates, `arrivals.py` reads them."""
+"""Traffic for demonstrations: `writer.py` writes records at given rates, `arrivals.py` reads them."""

@@ -1,4 +1,4 @@
-"""Measurement, for demonstrations, of the time for which each partition received no record."""
+"""Measures for demonstrations how long each partition has received no record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WAIT_SECONDS: Final = 0.1
 
 
 class Arrivals:
-    """Reads the topics in a thread between `start` and `stop`."""
+    """Reads topics in a thread between `start` and `stop`, and records when records arrive."""
 
     def __init__(self, bootstrap: str, topics: Mapping[str, int]) -> None:
         self._topics = topics

@@ -40,7 +40,7 @@ class Traffic:
         self.written = 0
 
     def set_rates(self, line: str) -> None:
-        """Apply a line of stdin."""
+        """Apply a line from stdin, which contains new rates."""
         self._rates = {
             (topic, int(number)): float(rate)
             for topic, partitions in json.loads(line).items()
@@ -52,7 +52,7 @@ class Traffic:
         self._stopping.set()
 
     def run(self) -> None:
-        """Write until `stop`.
+        """Write records until `stop` is called.
 
         Raises RuntimeError if the cluster rejected a record or records were not delivered.
         """

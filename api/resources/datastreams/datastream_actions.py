@@ -52,7 +52,8 @@ class DatastreamCall:
     tags: Tags | None
 
     def version(self) -> StoredDatastream | None:
-        """Return the version named in If-Match, or None. Raises NotFound, StaleVersion."""
+        """Return the definition whose version If-Match names, None without a version. Raises NotFound,
+        StaleVersion."""
         return named_version(self.services.control, self.name, self.tags)
 
     async def perform(
@@ -62,8 +63,8 @@ class DatastreamCall:
         *,
         dry_run: bool,
     ) -> DatastreamAnswer | UpdatePlanAnswer:
-        """Execute a command, or compute its effect for a dry run, and return the response. `command`: the
-        change that a dry run evaluates without writing anything."""
+        """Execute an action and return the response, or only the effect of a dry run. `carry_out` executes
+        the action; `command` returns the change that a dry run evaluates."""
         if not dry_run:
             return await run_in_threadpool(carry_out)
         self.response.status_code = HTTPStatus.OK
@@ -256,7 +257,8 @@ async def _change_status(
 
 
 def _halting_answer(call: DatastreamCall, stored: StoredDatastream) -> DatastreamAnswer:
-    """Return the response to an action; after a stop or deletion, its Location header names the operation."""
+    """Return the response to an action. After a stop or deletion, the Location header contains its
+    operation."""
     if (operation := halting(stored.datastream)) is not None:
         located(operation, call.response)
     return written_answer(stored, call.reads, call.response)

@@ -68,7 +68,7 @@ _OWN: Final = frozenset({"name", "source", "destination", "start"})
 
 
 def _with_state(model: type[ChoicesBody]) -> type[ChoicesBody]:
-    """Return a model with the other fields of a response added. These fields accept any value."""
+    """Return a subclass of a model that also accepts the other fields of a response, with any value."""
     fields: dict[str, Any] = {
         name: (Any, None)
         for name in DatastreamAnswer.model_fields
@@ -79,7 +79,7 @@ def _with_state(model: type[ChoicesBody]) -> type[ChoicesBody]:
 
 @_with_state
 class _ReturnedBody(ChoicesBody):
-    """Options of a datastream, and the state fields of a response."""
+    """Options of a datastream and, because clients send back responses, the state fields of a response."""
 
 
 class UpdateBody(_ReturnedBody):
@@ -100,8 +100,8 @@ class UpdateBody(_ReturnedBody):
         cluster_of_address: Callable[[str], ClusterRef],
         problems: FieldProblems | None = None,
     ) -> Datastream:
-        """Return the current definition with the requested changes. `problems`: problems found so far. Raises
-        RefusedFields, which names every rejected field."""
+        """Return the current definition with the requested changes. `problems`: problems found before. Raises
+        RefusedFields, which lists every rejected field."""
         problems = problems or FieldProblems()
         known = DatastreamAnswer.from_datastream(present).model_dump()
         for field in _STATE:
@@ -169,7 +169,8 @@ def patched(
 
 
 def _yield_to_keys(document: dict[str, Any], patch: Any, problems: FieldProblems) -> None:
-    """Remove typed fields from a patched document if the patch sets their metadata keys."""
+    """Remove typed fields from a patched document if the patch sets the metadata keys for the same
+    options."""
     keys = patch.get("metadata")
     if not isinstance(keys, dict):
         return
@@ -185,7 +186,7 @@ def _yield_to_keys(document: dict[str, Any], patch: Any, problems: FieldProblems
 
 
 class FieldChange(BaseModel):
-    """Change of one field; null if the field is absent."""
+    """Old and new value of a field that a change affects; null if the field is absent."""
 
     field: str
     before: Any
@@ -193,7 +194,7 @@ class FieldChange(BaseModel):
 
 
 class LaneEffectAnswer(BaseModel):
-    """Lane that a change starts, stops, moves or restarts.
+    """Effect of a change on one lane, which the change starts, stops, moves or restarts.
 
     Tasks and instances are null if the lane does not run. `bytes_per_second`: rate at which records arrive at
     the source; null if unknown. `backlog_records`: for a lane that starts, number of records waiting at the
@@ -235,7 +236,7 @@ def _total(values: Iterable[_Number | None]) -> _Number | None:
 
 
 def _differences(before: Datastream | None, after: Datastream) -> Iterator[ChangedValue]:
-    """Yield the fields of the GET response that a change affects, ignoring times and reasons of pauses."""
+    """Yield the fields of the GET response that a change would alter, except times and reasons of pauses."""
     if before is None:
         document = DatastreamAnswer.from_datastream(after).model_dump(mode="json")
         yield ChangedValue(_WHOLE, None, document)
@@ -285,7 +286,7 @@ class UpdatePlanAnswer(BaseModel):
     def from_preview(
         cls, preview: UpdatePreview, backlogs: Mapping[LaneKey, int], remarks: Sequence[str] = ()
     ) -> UpdatePlanAnswer:
-        """Return the effects as a response, without name and changes, which the leader does not need.
+        """Return the effects of a change as a response, without the name and the changes of a datastream.
 
         `backlogs`: number of records waiting for each lane that starts, if known. `remarks`: further notes
         for the operator.

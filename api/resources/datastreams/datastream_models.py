@@ -64,7 +64,7 @@ _ByName: Final = Field(strict=False)
 
 
 def _start_text(value: object) -> object:
-    """Return a start position in the form that responses use."""
+    """Return a start position from a request in the form that responses use."""
     try:
         return str(read_start("the start", value))
     except InvalidRequest as error:
@@ -106,7 +106,7 @@ def with_options(*groups: str) -> Callable[[type[_Model]], type[_Model]]:
 
 
 def _annotation(option: DatastreamOption) -> Any:
-    """Return the type annotation of the field for an option."""
+    """Return the type annotation of the model field for an option of datastreams."""
     kind = option.kind
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         kind = _ANNOTATED[kind, _ByName]
@@ -161,7 +161,8 @@ class DestinationBody(StrictModel):
 
 @with_options("policies")
 class PoliciesBody(StrictModel):
-    """Isolation of reads, and handling of losses and rejected records."""
+    """Policies of a datastream: isolation level of reads, and handling of data loss and of rejected
+    records."""
 
 
 @with_options("quota")
@@ -190,7 +191,7 @@ Percent = Annotated[float, Field(ge=LOWEST_PERCENT, le=HIGHEST_PERCENT)]
 
 
 class ServiceObjectiveBody(StrictModel):
-    """One of several objectives, with its error budget."""
+    """One of the datastream's service level objectives, with its error budget."""
 
     milliseconds: Annotated[int, Field(ge=1, le=LARGEST_OBJECTIVE_MS)]
     """Latency above which a record is late."""
@@ -204,7 +205,7 @@ class ServiceObjectiveBody(StrictModel):
 
 @with_options("placement")
 class PlacementBody(StrictModel):
-    """Planning of the datastream's tasks; null: default from the settings.
+    """Parameters for planning the datastream's tasks; null means the default from the settings.
 
     If datastreams share tasks, the strictest value applies; datastreams that choose a strategy or a load
     provider must choose the same one.
@@ -242,7 +243,7 @@ class ChoicesBody(OptionFields):
     @model_validator(mode="before")
     @classmethod
     def _positions_of_start(cls, value: object) -> object:
-        """Split a start with positions into two fields."""
+        """Move start positions in `start` to `start_positions`, because they are stored separately."""
         if not isinstance(value, dict) or not isinstance(start := value.get("start"), dict):
             return value
         if "start_positions" in value or not {"positions"} <= start.keys() <= {"at", "positions"}:
@@ -254,7 +255,7 @@ class ChoicesBody(OptionFields):
     def joined(
         self, present: Mapping[str, str], problems: FieldProblems
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the metadata to store, and the JSON pointer of the request field for each key."""
+        """Return the metadata to store, and map each of its keys to the JSON pointer of the request field."""
         document = self.model_dump(mode="json", exclude_unset=True)
         if "objectives" in document:
             document["objectives"] = [objective.model_dump() for objective in self.objectives]

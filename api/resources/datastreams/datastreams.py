@@ -45,7 +45,7 @@ Listed = StoredDatastream | DamagedDefinition
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Filters and page of a request for the list of datastreams; None: no filter.
+    """Filters and page of a request for the list of datastreams. A filter that is None matches all.
 
     `given`: the query parameters without the cursor.
     """
@@ -59,7 +59,7 @@ class Listing:
     after: str | None
 
     def page_of(self, found: Definitions, named: Mapping[str, ClusterRef]) -> tuple[Sequence[Listed], str]:
-        """Return one page of datastreams by name, and the URL of the next page.
+        """Return one page of datastreams, sorted by name, and the URL of the next page.
 
         The URL is empty if there is no next page. `named`: clusters by the names used in the request.
         """
@@ -88,7 +88,7 @@ class Listing:
 
     @property
     def clusters(self) -> frozenset[str]:
-        """Names of clusters used in the request."""
+        """Names by which the filters refer to clusters."""
         return frozenset(side for side in (self.source, self.destination) if side is not None)
 
 
@@ -111,7 +111,7 @@ async def _listing(
         str | None, Query(description="start of the page, from the Link header of the previous page")
     ] = None,
 ) -> Listing:
-    """Return the requested part of the list of datastreams. Raises InvalidRequest for an invalid cursor."""
+    """Return the datastreams that the request selects. Raises InvalidRequest for an invalid cursor."""
     given = {"owner": owner, "source": source, "destination": destination}
     written = {name: [value] for name, value in given.items() if value is not None}
     written |= {"status": [*status]} if status else {}
@@ -151,7 +151,7 @@ class _Rendition(NamedTuple):
 
 
 class Renditions:
-    """Cache of datastreams as JSON text.
+    """Cache of datastreams that are already serialized to JSON.
 
     Thread-safe; concurrent calls may render the same definition twice.
     """
@@ -162,8 +162,8 @@ class Renditions:
     def of(
         self, datastream: Datastream, problem: Problem | None, planning: Assessment | None = None
     ) -> bytes:
-        """Return a datastream as JSON text. Unchanged definitions are the same object, which makes the lookup
-        cheap."""
+        """Return a datastream as JSON text. If neither its definition nor its state has changed, the text is
+        cached."""
         known = self._known.get(datastream.name)
         made_of = (problem, planning)
         if known is None or known.datastream is not datastream or (known.problem, known.planning) != made_of:
@@ -184,7 +184,7 @@ def rendered(answer: DatastreamAnswer) -> bytes:
 
 
 def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """Return a datastream with its problem and the result of its latest planning run.
+    """Return a datastream as a response, with its problem and the result of its latest planning run.
 
     The ETag header contains its version.
     """
@@ -203,7 +203,7 @@ def written_answer(stored: StoredDatastream, reads: Reads, response: Response) -
 
 def damaged_answer(found: DamagedDefinition, problem: Problem | None, services: Services) -> DatastreamAnswer:
     """Return the response for a damaged definition. `problem`: problem recorded by the leader, which includes
-    its start time."""
+    its start time; None if the leader has not recorded one yet."""
     return DatastreamAnswer.from_damaged(found, problem or Problem(found.problem, services.clock.now_ms()))
 
 

@@ -1,4 +1,4 @@
-"""Dry runs.
+"""Evaluates changes and rebalances without executing them.
 
 The leader computes dry runs, because only the leader has current loads; any instance accepts the request.
 Each kind of dry run defines how the leader computes the result, and how instances exchange the request and
@@ -52,7 +52,7 @@ _NOTHING: Final = StoredLanes({}, {})
 
 
 def backlogs_of(preview: UpdatePreview, services: Services) -> Mapping[LaneKey, int]:
-    """Return the number of records waiting for each lane that a change would start.
+    """Return the number of waiting records for each lane that a change would start.
 
     Lanes whose source or stored progress is unavailable are omitted, because a dry run must not fail if they
     are.
@@ -138,7 +138,8 @@ class Reply(Generic[_Answer]):
 
 
 class Basis(NamedTuple):
-    """Loads on which a dry run is based. `gap`: why these are not the leader's loads, or empty."""
+    """Loads on which a dry run is based. `gap`: the reason if they are not the leader's loads, otherwise
+    empty."""
 
     planner: FleetPlanner
     gap: str = ""
@@ -180,8 +181,8 @@ class DryRun(Generic[_Answer]):
 
 
 def told_dry_run(services: Services, requested: Any) -> Any:
-    """Return the result of a dry run as JSON for another instance. Returns None unless this instance is the
-    leader. The other instance has checked the caller's permissions. Raises InvalidRequest."""
+    """Run a dry run for another instance, which has checked the caller's permissions, and return the result
+    as JSON. Returns None unless this instance is the leader. Raises InvalidRequest."""
     document = bounds.mapping("the query", requested)
     kind = _KINDS.get(bounds.text("the kind", bounds.field(document, "kind"), bounds.LONGEST_NAME))
     if kind is None:
@@ -316,8 +317,8 @@ class DryRuns:
     async def _from_leader(
         self, kind: DryRun[_Answer], requested: RebalanceRequest | MoveRequest | tuple[Datastream, ...]
     ) -> tuple[_Answer | None, str]:
-        """Return the leader's result of a dry run, or the reason why there is none. Raises the errors of the
-        leader."""
+        """Return the leader's result of a dry run, or the reason why the leader did not return one. Raises
+        the errors of the leader."""
         live = await run_in_threadpool(self.services.live)
         leader = self.services, self.fleet, live
         # A short query first, so that a frozen leader does not exhaust the patience of the caller.

@@ -1,4 +1,4 @@
-"""/v1/groups/{prefix}: actions on all datastreams that share tasks, all or nothing."""
+"""/v1/groups/{prefix}: actions on all datastreams that share tasks. An action changes all or none."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class GroupCall:
     tags: Tags | None
 
     def version(self) -> tuple[StoredDatastream, ...] | None:
-        """Return the versions named in If-Match, or None. Raises NotFound, DamagedState, StaleVersion."""
+        """Return the definitions whose version If-Match names, None without a version. Raises NotFound,
+        DamagedState, StaleVersion."""
         return named_members(self.services.control, self.group, self.tags)
 
     def carried_out(self, command: ChangeGroup) -> GroupMembersAnswer:

@@ -22,7 +22,7 @@ class _EndingBody(StrictModel):
     """Duration after which the pause expires, instead of `until`."""
 
     def until_ms(self, now_ms: int, *, is_pause: bool) -> int | None:
-        """Return the time at which the pause expires (epoch ms); None if the request contains no time.
+        """Return when the pause expires (epoch ms); None if the request does not limit it.
 
         Raises RefusedFields for an invalid time, and for any time if the request is not a pause.
         """
@@ -110,7 +110,7 @@ class MoveAnswer(StrictModel):
 
 
 def cause_of(body: HaltBody | PausesBody) -> tuple[str, str]:
-    """Return reason and requester of a pause or stop, validated. Raises InvalidRequest."""
+    """Return the reason for a pause or stop, and its requester. Raises InvalidRequest if one is too long."""
     return (
         bounds.text("the reason", body.reason, bounds.LONGEST_REASON),
         bounds.text("requested_by", body.requested_by, bounds.LONGEST_NAME),

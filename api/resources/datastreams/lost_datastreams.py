@@ -30,7 +30,7 @@ router = APIRouter(prefix="/v1/lost-datastreams", tags=["datastreams"])
 
 @dataclass(frozen=True)
 class _LostCall:
-    """A request for one lost datastream. `tags`: accepted versions; None accepts any."""
+    """A request for one lost datastream. `tags`: entity tags of If-Match; None accepts any version."""
 
     name: DatastreamName
     lost: LostDatastreams
@@ -38,7 +38,8 @@ class _LostCall:
     tags: Tags | None
 
     def version(self) -> StoredDatastream | None:
-        """Return the version of the lost datastream in If-Match, if any. Raises NotFound, StaleVersion."""
+        """Return the lost definition whose version If-Match names, None without a version. Raises NotFound,
+        StaleVersion."""
         return named_among(self.tags, self.name, lambda: self.lost.get(self.name))
 
 

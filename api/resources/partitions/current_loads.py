@@ -44,7 +44,7 @@ _MOST_CLUSTERS: Final = 10_000
 
 
 def owners_of(datastream: Datastream, plan: Plan) -> Mapping[TopicPartition, TaskPlacement]:
-    """Return the task of each partition that the plan assigns to the datastream."""
+    """Map each partition that the plan assigns to the datastream to its task."""
     return {
         place: task
         for task in plan.of_group(datastream.group)
@@ -60,7 +60,7 @@ def own_loads(
     assessments: Mapping[GroupName, Assessment],
     limit: int,
 ) -> DatastreamLoads | None:
-    """Return the loads of a datastream that this instance knows as leader; None if it does not lead."""
+    """Return the loads of a datastream that this instance knows as leader; None if it is not the leader."""
     loads = _loads_of(services, _source_of(services, datastream))
     if loads is None:
         return None
@@ -93,7 +93,7 @@ def own_loads(
 def unheard_loads(
     datastream: Datastream, plan: Plan, assessments: Mapping[GroupName, Assessment], limit: int
 ) -> DatastreamLoads:
-    """Return the response for a datastream's loads if the leader did not respond.
+    """Return the response for the loads of a datastream whose leader did not respond.
 
     The response contains the partitions of tasks, and the stored result of the latest planning run.
     """
@@ -117,7 +117,7 @@ def unheard_loads(
 
 
 def own_cluster_loads(services: Services, plan: Plan) -> list[ClusterLoadsAnswer] | None:
-    """Return the loads of every source known to this instance as the leader; None if it does not lead."""
+    """Return the loads of every source that this instance knows as leader; None if it is not the leader."""
     sources = {
         datastream.group: _source_of(services, datastream) for datastream in services.status.datastreams
     }
@@ -135,8 +135,8 @@ def own_cluster_loads(services: Services, plan: Plan) -> list[ClusterLoadsAnswer
 
 
 def _source_of(services: Services, datastream: Datastream) -> LoadSource:
-    """Return the load source of a datastream, or the load source of the service if the leader has not
-    processed the datastream yet."""
+    """Return the load source of a datastream: the one that the leader uses or, if the leader has not
+    processed the datastream yet, the default of the service."""
     return services.status.loads.sources.get(datastream.group, LoadSource(datastream.source))
 
 
@@ -168,7 +168,7 @@ def cluster_loads_document(services: Services) -> Any:
 
 
 def loads_read(value: Any) -> DatastreamLoads | None:
-    """Parse the loads of a datastream that another instance reports; None if it does not lead.
+    """Parse the loads of a datastream in the response of another instance; None if it is not the leader.
 
     Unknown fields, which a newer version may send, are ignored. Raises ValueError, InvalidRequest.
     """
@@ -199,7 +199,7 @@ async def loads(
         int, Query(ge=1, le=MOST_SHOWN, description="maximum number of partitions, heaviest first")
     ] = 10_000,
 ) -> DatastreamLoads:
-    """Return the load of each partition at the source, according to the leader.
+    """Return the current load of each partition at the source, as known to the leader.
 
     Any instance responds. If the leader does not respond, `no_answer` contains the reason, and the numbers
     are null.
@@ -223,7 +223,7 @@ async def loads(
 
 @router.get("/loads", tags=["status"], responses=problems(409))
 async def all_loads(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> LoadsAnswer:
-    """Return the state of the loads of each source cluster, according to the leader.
+    """Return the state of the loads of each source cluster, as known to the leader.
 
     Any instance responds. If the leader does not respond, `no_answer` contains the reason, and all fields
     except the cluster names are null.

@@ -1,4 +1,4 @@
-"""/v1/datastreams/{name}/loads/history and …/latency/history
+"""/v1/datastreams/{name}/loads/history and …/latency/history: past loads and latencies.
 
 Loads and latencies are columns for charts. Unknown values are null.
 """
@@ -46,15 +46,15 @@ def last_hours(now_ms: int, hours: int) -> TimeRange:
 
 
 def places_named(datastream: Datastream, names: Sequence[str], hours: int) -> list[TopicPartition]:
-    """Parse names of partitions (`orders.created-0`) and drop duplicates.
+    """Parse the partitions in a request (`orders.created-0`), without duplicates.
 
     Raises InvalidRequest for a name that is invalid or not part of the datastream, and if the partitions have
     too many points in total.
     """
     if len(names) * hours > MOST_LOAD_POINTS:
         raise InvalidRequest(
-            f"too many loads requested: {counted(len(names), 'partition')} in {counted(hours, 'hour')} have "
-            f"more than {MOST_LOAD_POINTS} points",
+            f"expected at most {MOST_LOAD_POINTS} hourly loads, got a request for "
+            f"{counted(len(names), 'partition')} over {counted(hours, 'hour')}",
             advice="query fewer partitions or fewer hours",
         )
     return list(dict.fromkeys(_place(datastream, name) for name in names))
@@ -115,8 +115,8 @@ class LoadHistoryAnswer(AnswerModel):
         usable: int | None,
         hours: Mapping[TopicPartition | None, Sequence[LoadHour]],
     ) -> LoadHistoryAnswer:
-        """Return hourly loads as a response. `hours`: loads by requested partition; the key None is the
-        sum."""
+        """Return hourly loads as a response. `hours`: hourly loads of each requested partition, and of the
+        whole datastream for the key None."""
         axis = list(begun(when, 3_600_000))
         return cls(
             name=datastream.name,
@@ -146,7 +146,7 @@ def _load_series(
 
 
 def _mean(total: int, latency_step: LatencyStep, when: TimeRange, step_ms: int) -> float:
-    """Return the mean per ms of a step. The last step may be incomplete."""
+    """Return the average per ms of a total over one time step. The last step may be incomplete."""
     length_ms = min(step_ms, when.until_ms - latency_step.begin_ms)
     return round(total / max(length_ms, 1), 1)
 
@@ -237,7 +237,7 @@ async def load_history(
     ] = [],  # noqa: B006 - FastAPI copies it
     hours: Annotated[int, Query(ge=1, le=MOST_LOAD_HOURS, description="length of the history in hours")] = 48,
 ) -> LoadHistoryAnswer:
-    """Return the load at the source by hour, from Pinot's rollups.
+    """Return the load at the source in each hour, from Pinot's rollups.
 
     For requested partitions, also return the time since which each partition is hot, and the last two hours
     from the samples. Without `partition`, return the sum over the topics in the current plan. The response is

@@ -1,4 +1,4 @@
-"""/v1/datastreams/{name}/lag and …/gaps"""
+"""/v1/datastreams/{name}/lag and …/gaps: lag, and records missing at the destination."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_HOLES: Final = 100
 
 
 class LagOrder(StrEnum):
-    """Sort key of partitions; partitions with an unknown value come first."""
+    """Fields by which a client can sort partitions. Partitions with an unknown value come first."""
 
     NAME = "name"
     LAG_RECORDS = "lag_records"
@@ -73,8 +73,8 @@ class PartitionLag(PartitionState):
 
 
 class DatastreamLag(AnswerModel):
-    """Lag of a datastream. A sum is null if the value of a partition is unknown. `unknown` is the number of
-    partitions with unknown lag."""
+    """Lag of a datastream. A sum is null if it is unknown for a partition. `unknown`: number of partitions
+    with unknown lag."""
 
     name: str
     status: str
@@ -113,8 +113,8 @@ EVERY_PARTITION: Final = LagQuery()
 
 
 class _Entry(NamedTuple):
-    """A partition whose row is built only if a page contains it. `lane`: report of its instance or of the
-    leader, if any; `state` and `reason`: as in the row."""
+    """A partition for which a response row is built if the requested page contains it. `lane`: report of its
+    instance or of the leader; None if neither responded. `state`, `reason`: as in the row."""
 
     place: TopicPartition
     owner: TaskPlacement | None
@@ -124,11 +124,12 @@ class _Entry(NamedTuple):
 
     @property
     def condition(self) -> str:
-        """State of the partition's movement if known, otherwise state of its lane."""
+        """State of the partition's movement if known, otherwise the state of its lane."""
         return self.state if self.lane is None else self.lane.condition
 
     def row(self) -> PartitionLag:
-        """Return the row of the partition; without a report of an instance, its numbers are unknown."""
+        """Return the response row of the partition. Numbers are unknown if no instance has reported the
+        partition."""
         if self.lane is None:
             reported = dict.fromkeys(("lag_records", "lag_ms", "bytes_per_second"))
         else:
@@ -177,13 +178,14 @@ class PartitionGaps(StoredPartition):
 
     @property
     def is_remarkable(self) -> bool:
-        """True if records of the partition are missing, or will be missing, at the destination."""
+        """True if the destination lacks records of the partition, or will lack records."""
         is_gone = self.destination_is_current is False
         return bool(any(self.offsets.values()) or self.events or self.refused or self.not_copied or is_gone)
 
     @classmethod
     def from_answer(cls, answer: LaneProgressAnswer, stored: LaneProgress | None) -> PartitionGaps:
-        """Return the missing records of a partition. `stored`: the progress that `answer` was built from."""
+        """Return the missing records of a partition. `stored`: stored progress from which `answer` was
+        created."""
         holes = _holes(list(stored.offset_map), stored.next_offset) if stored else []
         return cls(
             topic=answer.topic,
@@ -207,7 +209,8 @@ class PartitionGaps(StoredPartition):
 
 
 def _holes(runs: list[MapRun], end: int) -> list[tuple[int, int]]:
-    """Return the holes between the runs of an offset map, and after its last run."""
+    """Return the source offsets (first, last) of each hole in an offset map, including one between its last
+    run and `end`."""
     begins = [*(run.source for run in runs[1:]), end]
     ends = [run.source + run.length for run in runs]
     return [(first, behind - 1) for first, behind in zip(ends, begins, strict=bool(runs)) if behind > first]
@@ -268,7 +271,7 @@ async def lag_now(
 async def _reports(
     instances: AllInstances, group: str
 ) -> Mapping[InstanceName, InstanceResponse[list[LaneSummary]]]:
-    """Return the figures of the lanes that each instance reports."""
+    """Query the lanes of a group on all instances, and return the summaries from each instance."""
 
     def read(value: Any) -> list[LaneSummary]:
         return [LaneSummary.from_answer(lane) for lane in lanes_read(value) if lane.datastream == group]
@@ -317,7 +320,7 @@ def lag_of(
 
 
 def _selected(entries: Sequence[_Entry], wanted: LagQuery) -> list[_Entry]:
-    """Return the partitions that match the filters of the request, in the requested order."""
+    """Return the partitions that match the filters of the request, in the order that it requests."""
     text = wanted.text.lower()
     found = [
         entry

@@ -26,7 +26,7 @@ _MEASURED: Final = (
 
 @dataclass(frozen=True)
 class LeadersLoads:
-    """The loads of one source that the leader knows.
+    """Loads of one source as known to the leader.
 
     `standing`: state of the provider; None if there is no provider, or if the provider was not queried yet.
     """
@@ -41,7 +41,7 @@ class LeadersLoads:
         return self.known.of(place, self.now_ms)
 
     def is_held(self, load: PartitionLoad) -> bool:
-        """Return whether a load was measured before the measurements stopped."""
+        """Return whether a load is an old one, still in use because newer measurements are missing."""
         is_measuring = self.standing is None or self.standing.state is LoadState.KNOWN
         return load.rate_source is RateSource.HELD or (not is_measuring and not load.is_estimate)
 
@@ -196,7 +196,7 @@ class ClusterLoadsAnswer(AnswerModel):
     def from_loads(
         cls, source: LoadSource, loads: LeadersLoads, places: Collection[TopicPartition]
     ) -> ClusterLoadsAnswer:
-        """Return the loads of a source as a response. `places`: partitions of the source that tasks copy."""
+        """Return the loads of a source as a response. `places`: partitions of the source that have a task."""
         status, counts = loads.standing, LoadCounts.of(places, loads)
         measured_ms = status.measured_at_ms if status else None
         return cls(
@@ -216,7 +216,7 @@ class ClusterLoadsAnswer(AnswerModel):
 
 
 class LoadsAnswer(AnswerModel):
-    """State of the loads of every source cluster by load provider, according to the leader."""
+    """State of the loads of each source cluster from each load provider, as known to the leader."""
 
     leader: str | None
     """Leader that was queried; null if the responding instance knows no leader."""
@@ -227,7 +227,7 @@ class LoadsAnswer(AnswerModel):
 
 @dataclass(frozen=True)
 class LoadCounts:
-    """Number of known loads, number of held loads among them, and the sum of the loads."""
+    """Number of known loads, number of old loads among them (`held`), and the sum of the loads."""
 
     known: int
     held: int
@@ -235,7 +235,7 @@ class LoadCounts:
 
     @classmethod
     def of(cls, places: Iterable[TopicPartition], loads: LeadersLoads) -> LoadCounts:
-        """Return counts and sum of the loads of some partitions."""
+        """Count some partitions with a known and with an old load, and add up their loads."""
         found = [load for load in map(loads.of, places) if load is not None]
         return cls(
             len(found), sum(map(loads.is_held, found)), float(sum(load.bytes_per_second for load in found))
@@ -243,7 +243,7 @@ class LoadCounts:
 
 
 def heaviest_first(places: Iterable[TopicPartition], loads: LeadersLoads | None) -> Sequence[TopicPartition]:
-    """Return partitions by decreasing load, then by name; unknown loads come last."""
+    """Sort partitions by decreasing load, then by name. Partitions with unknown load come last."""
     carried = {place: loads.of(place) if loads is not None else None for place in places}
 
     def rank(place: TopicPartition) -> tuple[float, TopicPartition]:

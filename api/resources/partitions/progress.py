@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 
 class NotCopied(AnswerModel):
-    """State of the uncopied offsets after a checkpoint.
+    """State of a partition whose records after the stored checkpoint are not copied.
 
     Unknown numbers are null; only the leader knows the numbers.
     """
@@ -58,7 +58,7 @@ class NotCopied(AnswerModel):
 
 
 class StoredPartition(AnswerModel):
-    """Partition with its last stored checkpoint."""
+    """A partition and its last stored checkpoint."""
 
     topic: str
     partition: int
@@ -119,7 +119,7 @@ class LaneProgressAnswer(StoredPartition):
 def progress_of(
     datastream: Datastream, stored: StoredLanes, services: Services, *, with_map: bool
 ) -> list[LaneProgressAnswer]:
-    """Return the progress of each partition that is copied to the datastream's destination topics.
+    """Return the stored progress of each partition that the datastream copies to its destination topics.
 
     The list also contains each uncopied partition known to this instance.
     """
@@ -138,7 +138,7 @@ def progress_of(
 
 
 def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
-    """Return the lanes that copy the datastream's selection to its destination topics.
+    """Return the stored lanes that copy this datastream's topics to its destination topics.
 
     Lanes of other datastreams that share its tasks, or of a former datastream with the same name, are
     excluded.
@@ -156,7 +156,7 @@ def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
 def _uncopied(
     datastream: Datastream, found: dict[TopicPartition, LaneProgressAnswer], services: Services
 ) -> dict[TopicPartition, UncopiedLane]:
-    """Return the uncopied partitions of a datastream.
+    """Map each partition of a datastream that is not copied to its state.
 
     The leader knows all uncopied partitions; other instances know only the partitions that are uncopied
     according to the definition and the plan.

@@ -51,7 +51,7 @@ class _TranslationModel(AnswerModel):
 
 
 class OffsetTranslation(_TranslationModel):
-    """Offset on the other cluster for a consumer whose next record is `offset`.
+    """Translation of a consumer's position: the offset on the other cluster that corresponds to `offset`.
 
     The translation comes from the last stored offset map.
     """
@@ -86,7 +86,7 @@ class GroupPosition(OffsetTranslation):
 
 
 def _counterpart(move: PositionMove) -> dict[str, Any]:
-    """Return the fields of a committed position and of the corresponding position on the other cluster."""
+    """Return the response fields of a committed position and its translation to the other cluster."""
     return {
         "topic": move.origin.topic,
         "partition": move.origin.partition,
@@ -140,7 +140,7 @@ class GroupTranslation(AnswerModel):
 
 
 class FollowedPositionAnswer(_TranslationModel):
-    """Offset of a consumer group in a source partition, at the last synchronisation."""
+    """Committed position of a consumer group in a source partition, at the last synchronisation."""
 
     to_topic: str
     to_offset: int | None
@@ -153,7 +153,7 @@ class FollowedPositionAnswer(_TranslationModel):
 
 
 class FollowedGroupAnswer(AnswerModel):
-    """Consumer group of a datastream, at the last synchronisation."""
+    """State of a consumer group of a datastream at the last synchronisation of its offsets."""
 
     group: str
     kind: str
@@ -200,7 +200,7 @@ class FollowedGroupAnswer(AnswerModel):
 
 
 class FollowedGroups(AnswerModel):
-    """Consumer groups whose offsets are translated to the destination, by name.
+    """Consumer groups whose offsets are translated to the destination, sorted by name.
 
     `round_ms`: last time at which all groups were synchronised, null if never. `age_ms`: time since
     `round_ms`. `unreadable`: number of damaged records.
@@ -239,12 +239,12 @@ class _StreamTranslation:
         return self.reads.stored(DatastreamName(self.name)).datastream
 
     def hidden(self, group: str, datastream: Datastream) -> str:
-        """Return why the caller may not read the offsets of a consumer group; empty if allowed."""
+        """Return the reason if the caller may not read the offsets of a consumer group, otherwise empty."""
         hidden = self.services.control.hides_group(group, datastream)
         return hidden if hidden and reason_against(self.principal, Action.READ_GROUPS) else ""
 
     def followed(self, datastream: Datastream) -> StoredGroups:
-        """Return the stored state of the consumer groups, without groups hidden from the caller."""
+        """Return the stored state of the consumer groups that the caller is permitted to see."""
         keys = GroupKeys(datastream.group, datastream.name)
         found = self.services.followed_groups(datastream.destination, keys)
         groups = {
@@ -253,7 +253,7 @@ class _StreamTranslation:
         return found._replace(groups=groups)
 
     def positions_of(self, group: str, datastream: Datastream) -> GroupPositions:
-        """Return positions of a group on topics of the datastream. Raises Forbidden, NotFound,
+        """Return the positions of a group in topics of the datastream. Raises Forbidden, NotFound,
         Unreachable."""
         hidden = self.hidden(group, datastream)
         if hidden:
@@ -264,18 +264,18 @@ class _StreamTranslation:
         )
 
     def job_of(self, group: str, datastream: Datastream) -> TranslateJob:
-        """Return the job that translates a group's positions."""
+        """Return the job that reads the positions of a group and translates them."""
         return TranslateJob(
             datastream.group, datastream.source, datastream.destination, group, back=self.back
         )
 
     def _is_of(self, datastream: Datastream, topic: str) -> bool:
-        """Return whether the datastream mirrors a topic, given its name on the queried cluster."""
+        """Return whether the datastream mirrors a topic. `topic`: its name on the cluster of the group."""
         source = datastream.naming.source(topic) if self.back else topic
         return source is not None and datastream.selection.matches(source)
 
     def stored(self, datastream: Datastream) -> StoredLanes:
-        """Return the stored lanes of the datastream's copy; empty if no progress is stored."""
+        """Return the stored progress of the datastream's lanes; empty if nothing is stored."""
         try:
             found = self.services.progress_to_translate(
                 datastream.source, datastream.destination, datastream.group
@@ -285,7 +285,8 @@ class _StreamTranslation:
         return lanes_of(datastream, found)
 
     def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
-        """Return the translated offsets with reasons that distinguish mirrored partitions.
+        """Correct the reasons for untranslated offsets of partitions that are mirrored but have no progress
+        yet.
 
         A partition with a task but without stored progress is mirrored, although nothing is stored yet.
         """
@@ -299,7 +300,7 @@ class _StreamTranslation:
         ]
 
     def _planned(self, datastream: Datastream) -> Set[TopicPartition]:
-        """Return the partitions of a datastream with a task; topic names are those on the queried cluster."""
+        """Return the partitions of a datastream that have a task, with topic names of the group's cluster."""
         plan = self.reads.plan()
         mine = (
             partition
@@ -386,8 +387,8 @@ async def group_translation(
 
 @router.get("/{name}/consumer-groups")
 async def followed_groups(translations: TranslationDep) -> FollowedGroups:
-    """Show the consumer groups whose offsets are copied to the destination, and why others are not. The
-    response has the state stored at the destination, so the source is not needed."""
+    """List the consumer groups whose offsets are copied to the destination, and the reason for each that is
+    not. The response contains the state stored at the destination, so the source need not be available."""
 
     def read() -> FollowedGroups:
         datastream = translations.datastream()

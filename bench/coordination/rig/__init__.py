@@ -1,1 +1,1 @@
-"""Service under steady traffic that records when records arrive in each partition."""
+"""A service under steady traffic that records when records arrive in each partition."""

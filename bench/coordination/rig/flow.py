@@ -1,4 +1,4 @@
-"""Steady stream of numbered records to each partition, with their arrival times at the destination."""
+"""Steady stream of numbered records to each partition, with the times of their arrival at the destination."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _RECONNECT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200, "log_
 
 
 class Flow:
-    """Producer and consumer of a steady stream, running while in the context. Times are in seconds of the
-    monotonic clock."""
+    """Producer and consumer of a steady stream, which run while in the context. Times are monotonic
+    seconds."""
 
     def __init__(self, source: str, destination: str, topic: str, partitions: int) -> None:
         self._source, self._destination = source, destination
@@ -60,7 +60,8 @@ class Flow:
         return all(times and times[-1] > moment for times in self._arrived)
 
     def first_since(self, moment: float) -> list[float]:
-        """Return the time of the first arrival after this moment, by partition. Requires `flows_since`."""
+        """Return the time of each partition's first arrival after this moment. Requires that `flows_since` is
+        true."""
         return [times[bisect.bisect_right(times, moment)] for times in self._arrived]
 
     def counts(self) -> tuple[int, int, int]:

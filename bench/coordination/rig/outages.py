@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Recovery:
-    """Seconds from the return of a server until the first and the last partition flowed.
+    """Seconds from the return of a server until the first and the last partition are copied.
 
     `flowed`: seconds into the outage during which every partition still flowed.
     """

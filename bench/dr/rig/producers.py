@@ -1,4 +1,4 @@
-"""Producers on one cluster, whose acknowledged records are counted."""
+"""Producers on one cluster, with counts of their acknowledged records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Content = tuple[str, int, bytes | None]
 
 @dataclass
 class Written:
-    """Records that either cluster has acknowledged."""
+    """Records that have been acknowledged by either cluster."""
 
     records: list[Content] = field(default_factory=list)
     begun: int = 0

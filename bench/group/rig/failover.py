@@ -143,7 +143,7 @@ class Failover:
 
 
 def _losses(here: int, there: int, acknowledged: set[int]) -> tuple[int, int]:
-    """Return how many records of a partition the group has skipped, and how many it reads again.
+    """Return how many records of a partition the group skips, and how many it reads again.
 
     `here`, `there`: number of the first record after its position at the source and at the destination.
     `acknowledged`: numbers of records that a share group has acknowledged, also after its position.

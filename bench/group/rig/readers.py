@@ -35,8 +35,8 @@ _CLIENT: Final[Mapping[str, str | int | bool]] = {"log_level": 0, "fetch.wait.ma
 
 
 class Reader(Protocol):
-    """Member of a consumer group. `acknowledged`: by partition, the numbers of the records that a share group
-    has acknowledged; empty for other groups."""
+    """Member of a consumer group. `acknowledged`: for each partition, the numbers of the records that a share
+    group has acknowledged; empty for other groups."""
 
     acknowledged: list[set[int]]
 

@@ -18,7 +18,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample. `cpu`: CPU seconds so far of "mirror", "source" and "target"."""
+    """One sample of a running copy. `cpu`: CPU seconds so far of "mirror", "source" and "target"."""
 
     at: float
     records: int

@@ -37,7 +37,7 @@ _SOON: Final = {"log.retention.check.interval.ms": 500, "log.initial.task.delay.
 
 
 class Judged:
-    """One datastream of two tasks with its traffic."""
+    """A service with one datastream of two tasks, and its traffic."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Judged:
         return text in self.instance.log_file.read_text()
 
     def is_called(self, alert: str, *, resolved: bool = False) -> bool:
-        """Return whether the alert was sent or, with `resolved`, last sent as resolved."""
+        """Return whether the alert was sent; with `resolved`, whether it was last sent as resolved."""
         states = [
             one["endsAt"] <= _now()
             for request in self._called.requests

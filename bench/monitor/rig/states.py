@@ -1,4 +1,4 @@
-"""CPU that worker processes and instances need for the states of their partitions, measured on one
+"""CPU time that worker processes and instances spend on the states of their partitions, measured on one
 instance."""
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _REPORTS, _FIRST_REPORTS, _REPORTS_PER_EVALUATION, _REPORTS_PER_SCRAPE = 120, 96
 
 
 class Spent(defaultdict[str, float]):
-    """CPU seconds by purpose."""
+    """CPU seconds spent on each purpose."""
 
     def __init__(self) -> None:
         super().__init__(float)
 
     @contextmanager
     def on(self, label: str) -> Iterator[None]:
-        """Add the CPU time of the context to the purpose."""
+        """Add the CPU time of the `with` block to a purpose."""
         began = time.process_time()
         yield
         self[label] += time.process_time() - began

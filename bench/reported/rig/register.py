@@ -104,7 +104,8 @@ def _functions_of(file: Path) -> set[str]:
 
 
 def block(situations: Sequence[Situation], verdicts: Mapping[str, str]) -> str:
-    """Return the counts and the table in Markdown. `verdicts`: by id."""
+    """Return the counts and the table in Markdown. `verdicts`: maps the id of each situation to its
+    verdict."""
     found = [verdicts[situation.id] for situation in situations]
     parts = [
         f"{found.count(one)} {label}"

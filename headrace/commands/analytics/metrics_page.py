@@ -1,4 +1,4 @@
-"""The Prometheus endpoint of long-running commands without REST."""
+"""Prometheus endpoint for long-running commands that have no REST interface."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def serve_metrics(section: str, host: str, port: int, registry: CollectorRegistry) -> None:
-    """Serve the metrics in the background, unless the port is 0.
+    """Serve metrics in the background; do nothing if the port is 0.
 
     `section`: section of the settings with the port, for errors. Raises ConfigError if the port cannot be
     bound.

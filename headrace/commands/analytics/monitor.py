@@ -1,4 +1,4 @@
-"""`headrace monitor` and `headrace monitor advise`."""
+"""`headrace monitor` and `headrace monitor advise`: run a monitor, and show the sizing advice."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def query(
 
 
 def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
-    """Return the placement of every table: topic, retention and segments."""
+    """Return, for each table, where Pinot reads and stores it: topic, retention and segments."""
     from pinot.deployment.java_kafka import by_reference, client_properties
     from pinot.schemas import Placement
     from pinot.tables import (
@@ -134,7 +134,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
 
 
 def _create_topics(settings: HeadraceSettings, wanted: dict[Table, Placement]) -> None:
-    """Create missing topics. Pinot would create the topics with the broker's default number of partitions."""
+    """Create missing topics. Otherwise, brokers would create them with the default number of partitions."""
     from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.model.topics import TopicDescription
 

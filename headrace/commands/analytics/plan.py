@@ -137,8 +137,8 @@ def _refuse_contradictions(
 
 
 def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
-    """Return the task capacity in the latest plan of a datastream; empty if `name` is empty. Raises
-    InvalidRequest if the service has not planned the datastream yet."""
+    """Return the task capacity on which the latest plan of a datastream is based; empty if `name` is empty.
+    Raises InvalidRequest if the service has not planned the datastream yet."""
     if not name:
         return {}
     from headrace.commands.calls import connect
@@ -152,7 +152,7 @@ def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
 
 
 def _changes(*sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options given on the command line as parts of an input document."""
+    """Combine options of the command line into the part of an input document that they replace."""
     in_use, given, limits, rest = ({key: v for key, v in part.items() if v is not None} for part in sections)
     capacity = {**in_use, **given}
     return {**({"capacity": capacity} if capacity else {}), **({"limits": limits} if limits else {}), **rest}
@@ -252,7 +252,7 @@ def _task_row(task: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """Recorded loads, and options of a replay of them.
+    """Recorded loads, and options for replaying them.
 
     `changes`: values set by options. `notes`: messages about gaps in the recorded loads.
     """
@@ -267,7 +267,7 @@ class _Replay:
 
     @property
     def fallback(self) -> Fallback:
-        """Capacity and policy with which the plans are computed."""
+        """Capacity and planning policy for the replay."""
         from mirror.model.load import TaskCapacity
 
         fallback = _fallback(self.settings)
@@ -277,7 +277,7 @@ class _Replay:
 
     @property
     def limits(self) -> TaskLimits:
-        """Limits of the number of tasks and of the partitions per task."""
+        """Limits on the number of tasks, and on the partitions in a task."""
         from mirror.model.load import TaskLimits
 
         return TaskLimits(**self.changes.get("limits", {}))

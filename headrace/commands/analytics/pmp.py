@@ -1,4 +1,5 @@
-"""`headrace pmp …`: the Spark job, the sampler, a decoder of samples, and the loads from the provider."""
+"""`headrace pmp …`: run the Spark job or the sampler, decode samples, and print the loads from the
+provider."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _WOULD: Final = {"change": "would change", "create": "would be created", "delete
 
 @dataclass(frozen=True)
 class _DeletionWait(WaitOptions):
-    """Options of `headrace apply` that wait for the end of deletions."""
+    """Options of `headrace apply` for waiting until datastreams are deleted."""
 
     wait: Annotated[
         bool,
@@ -94,7 +94,8 @@ def apply(
 
 
 def _scope(owner: str, labels: list[str]) -> PruneScope:
-    """Parse the scope of --prune. Raises InvalidRequest for a label without a value."""
+    """Parse the options that select datastreams for --prune. Raises InvalidRequest for a label without a
+    value."""
     from headrace.console.datastreams.difference import PruneScope
     from mirror.errors import InvalidRequest
 
@@ -108,7 +109,8 @@ def _scope(owner: str, labels: list[str]) -> PruneScope:
 
 
 def _refuse_contradictions(scope: PruneScope | None, *, is_scoped: bool, prune: bool) -> None:
-    """Reject --prune without a scope, and a scope without --prune. Raises InvalidRequest."""
+    """Raise InvalidRequest if --prune is given without --owner or --label, or one of these without
+    --prune."""
     from mirror.errors import InvalidRequest
 
     if prune and (scope is None or not (scope.owner or scope.labels)):

@@ -1,4 +1,4 @@
-"""Names of datastreams on the command line, and output of a datastream."""
+"""Completes names of datastreams on the command line, and prints datastreams."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _COMPLETION_SECONDS: Final = 1.0
 
 
 def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of datastreams that start with `incomplete`, or nothing if no service responds in
-    time."""
+    """Return the names of datastreams that start with `incomplete`; empty if no service responds in time."""
     from headrace.console.resources import DATASTREAMS
     from mirror.errors import HeadraceError
 

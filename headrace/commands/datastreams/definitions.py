@@ -1,4 +1,4 @@
-"""`headrace datastream create`, `update`, `list` and `get`."""
+"""`headrace datastream create`, `update`, `list` and `get`: definitions of datastreams."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def list_all(
 
 
 def _pauses(datastream: dict[str, Any]) -> str:
-    """Format the pauses of a datastream: paused partitions, requester, end and reason."""
+    """Format the pauses of a datastream: partitions, requester, end and reason of each."""
     from mirror.model.datastreams.pauses import moment_text
 
     found = [("", datastream["halt"])] if datastream.get("halt") else []
@@ -140,7 +140,7 @@ def _pauses(datastream: dict[str, Any]) -> str:
 
 
 def _joined(part: dict[str, str] | None, *fields: str) -> str:
-    """Join fields of a definition with slashes; empty if a damaged definition lacks `part`."""
+    """Join the values of some fields with slashes. Empty if `part` is missing in a damaged definition."""
     return "/".join(part[field] for field in fields) if part else ""
 
 

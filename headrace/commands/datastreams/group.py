@@ -1,4 +1,4 @@
-"""The command group `headrace datastream`."""
+"""Lists the commands of the command group `headrace datastream`."""
 
 from __future__ import annotations
 

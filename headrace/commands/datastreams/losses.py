@@ -82,7 +82,7 @@ def forget(
 def _each(
     client: RestClient, name: str, act: Callable[[str], Any], *, everything: bool, as_json: bool
 ) -> None:
-    """Call `act` for one or all lost datastreams.
+    """Perform an action on the named lost datastream or, with --all, on every lost datastream.
 
     With --all, a failure does not stop the command. Raises InvalidRequest unless exactly one of the name and
     --all is given.

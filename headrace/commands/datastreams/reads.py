@@ -1,4 +1,4 @@
-"""`headrace datastream lag`, `gaps` and `wait`."""
+"""`headrace datastream lag`, `gaps` and `wait`: lag, missing records, and waiting for a condition."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _known(partition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _movement(partition: dict[str, Any]) -> dict[str, Any]:
-    """Return the table cells for the movement state of a partition. The lane's reason is shown instead of
-    that of the movement state."""
+    """Return the table cells about the progress of a partition. The reason comes from its lane, else from the
+    movement state."""
     found = partition.get("movement") or {
         "state": "?",
         "eta_seconds": None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PauseEnd(OptionGroup):
-    """Options for the end of a pause."""
+    """Options that determine when a pause ends."""
 
     duration: Annotated[
         str, typer.Option("--for", help="Duration, such as 90m or 6h (default: until resumed).")
@@ -32,7 +32,7 @@ class PauseEnd(OptionGroup):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """End of the pause as fields of a request body. Raises InvalidRequest."""
+        """Request fields that determine when a pause ends. Raises InvalidRequest."""
         from headrace.console.durations import duration_seconds
 
         length = {"for_seconds": duration_seconds(self.duration)} if self.duration else {}

@@ -22,7 +22,7 @@ _USUAL: Final = "60s"
 
 @dataclass(frozen=True)
 class WaitOptions(OptionGroup):
-    """Options of a command that waits for the end of an operation."""
+    """Options of commands that can wait until their operation has ended."""
 
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until the operation is done; exit 1 on failure or timeout.")
@@ -30,7 +30,7 @@ class WaitOptions(OptionGroup):
     timeout: TimeoutOption = ""
 
     def seconds(self, *, is_done: bool, how: str) -> float | None:
-        """Return the seconds to wait, or None without --wait.
+        """Return the maximum seconds to wait; None without --wait.
 
         `is_done`: the command starts an operation. `how`: options that prevent the operation, for the error
         message. Raises InvalidRequest for contradictory options.

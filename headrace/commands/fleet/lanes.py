@@ -1,4 +1,4 @@
-"""`headrace lanes`: show the copying of each partition."""
+"""`headrace lanes`: show the state of copying of each partition."""
 
 from __future__ import annotations
 

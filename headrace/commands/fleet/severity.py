@@ -1,4 +1,4 @@
-"""Severity of the state of a datastream or partition. Pure."""
+"""Ranks the states of datastreams and partitions by severity. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DAMAGED: Final = "DAMAGED"
 
 
 class StatusSeverity(IntEnum):
-    """Severity of a datastream's status, worst first."""
+    """Severity of a datastream's state, worst first."""
 
     LOSS = 0
     """The source is deleting uncopied records, or will within hours."""
@@ -35,12 +35,12 @@ class StatusSeverity(IntEnum):
 
 
 def is_by_request(state: str) -> bool:
-    """Return whether a movement state is the result of a pause that a caller requested."""
+    """Return whether a movement state means that a caller has paused the partition."""
     return state == _BY_WISH
 
 
 def severity_of_state(state: str) -> StatusSeverity:
-    """Return the severity of a movement state. Unlisted and unknown states are BEHIND."""
+    """Return the severity of a movement state. An unlisted or unknown state counts as BEHIND."""
     if state in _STUCK:
         return StatusSeverity.STUCK
     return {"OK": StatusSeverity.WELL, _BY_WISH: StatusSeverity.HALTED}.get(state, StatusSeverity.BEHIND)
@@ -53,7 +53,7 @@ def severity_of(
     *,
     has_recovered: bool,
 ) -> StatusSeverity:
-    """Return the severity of the worst status of a datastream, from the resources of /v1.
+    """Return the severity of a datastream: that of its worst state. The arguments are resources of /v1.
 
     `has_recovered`: the datastream meets its objective again while its incident is still open.
     """

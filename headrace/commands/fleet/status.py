@@ -51,8 +51,8 @@ def status(call: CallOptions = CallOptions()) -> None:
 
 
 def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
-    """Fetch all parts of the overview from the service. Return the fetched parts, and the errors of the
-    others. Raises HeadraceError if no part can be fetched."""
+    """Request all parts of the overview from the service. Return the received parts, and the errors of failed
+    ones. Raises HeadraceError if no part was received."""
     from mirror.errors import HeadraceError, Unreachable
 
     found: dict[str, Any] = {}
@@ -135,7 +135,8 @@ def problems_of(
     incident: Mapping[str, Any] | None,
     again_ms: int | None,
 ) -> Iterator[str]:
-    """Yield the problems of the service, worst first. A reason that several of them have is not repeated."""
+    """Yield the problems of a datastream, worst first. A reason that several problems share is not
+    repeated."""
     if movement and (loss := movement["loss"]) and loss["is_near"]:
         partitions, when = counted(loss["partitions"], "partition"), duration_text(loss["seconds"])
         yield f"loses records of {partitions} in {when}, first {loss['worst']}"

@@ -85,7 +85,7 @@ def revoke(
 
 
 def _file(given: Path | None, config: Path | None) -> Path:
-    """Return the path of the token file. Raises ConfigError if no token file is configured."""
+    """Return the path of the token file. Raises ConfigError if none is configured."""
     from headrace.settings import load_settings
     from mirror.errors import ConfigError
 

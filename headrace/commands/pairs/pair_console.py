@@ -25,7 +25,7 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the steps wi
 def open_session(
     pair: str, service: ServiceOptions, *, reads_only: bool, request_seconds: float = math.inf
 ) -> AbstractContextManager[PairSession]:
-    """Open the connections that a command for a pair of clusters needs. Raises the errors of
+    """Connect to the clusters and the service of a pair for one command. Raises the errors of
     `pair_session`."""
     from headrace.dr.pair_session import pair_session
     from headrace.settings import load_settings

@@ -1,4 +1,4 @@
-"""`headrace dr report`: signed reports on switch-overs."""
+"""`headrace dr report`: write and check signed reports on switch-overs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace dr tail`: records of the lost cluster that were not copied."""
+"""`headrace dr tail`: handle records that were not copied before their cluster was lost."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def skip(
 def _decide(
     session: PairSession, action: str, topics: str, deadline: str, *, dry_run: bool, as_json: bool
 ) -> None:
-    """Replay, skip or export the undecided records, or show the steps.
+    """Replay, skip or export the undecided records; in a dry run, only show the steps.
 
     `action`: a value of `Kind`.
     """

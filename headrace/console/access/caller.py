@@ -1,4 +1,4 @@
-"""Addresses of a service, and credentials of commands."""
+"""Addresses of a service, and credentials with which commands call it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST_ANSWER_BYTES: Final = 512 * 1024 * 1024
 
 
 class ClientCredentials(Protocol):
-    """Credentials, trusted authorities and response size limit of a client."""
+    """Credentials of a REST client, its trusted authorities, and its limit on response sizes."""
 
     @property
     def largest_answer_bytes(self) -> int: ...
@@ -53,7 +53,7 @@ class CallerSettings:
 
 @dataclass(frozen=True)
 class ServiceAccess:
-    """Addresses of a service's instances, separated by commas, and the caller's credentials."""
+    """Addresses of a service's instances, separated by commas, and credentials to call it."""
 
     addresses: str
     caller: ClientCredentials

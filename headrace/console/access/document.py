@@ -53,7 +53,7 @@ def read_document(path: Path | None) -> dict[str, Any]:
 
 
 def port_offset() -> int:
-    """Return the number that is added to all default ports. Raises ConfigError."""
+    """Return the offset that an environment variable adds to all default ports. Raises ConfigError."""
     text = os.environ.get(OFFSET_VARIABLE, "")
     try:
         return int(text or 0)

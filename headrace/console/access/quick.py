@@ -1,4 +1,4 @@
-"""Reads the settings that a call of a service needs, without importing the settings of all packages."""
+"""Reads only the settings that calling a service needs, without importing the settings of all packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HIGHEST_PORT: Final = 65_535
 
 
 def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
-    """Return the addresses and credentials of a service, or None if the full settings must be loaded.
+    """Return addresses and credentials of a service; None if they require loading the full settings.
 
     The full settings are required if environment variables set keys, or if the sections `api` and `commands`
     have invalid or unusual values. Raises ConfigError for an unreadable file; InvalidRequest for an invalid
@@ -49,6 +49,6 @@ def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
 
 
 def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """Return a section of the settings: empty if it is missing, None if it is not a table."""
+    """Return a section of the settings: empty if it is missing, None if it is not a TOML table."""
     found = document.get(name, {})
     return found if isinstance(found, dict) else None

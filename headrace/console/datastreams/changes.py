@@ -1,4 +1,4 @@
-"""Output of dry runs: the effects of changing a datastream, and plans of its tasks."""
+"""Prints dry runs: the effects of changing a datastream, and plans of its tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COSTS: Final = (
 
 
 def _rows(changes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return one table row per change, or per field of a new definition."""
+    """Return a table row for each change or, for a new definition, for each of its fields."""
     rows: list[Mapping[str, Any]] = []
     for change in changes:
         is_new = change["before"] is None and isinstance(change["after"], Mapping)
@@ -38,8 +38,7 @@ def _leaves(value: object, pointer: str) -> list[Mapping[str, Any]]:
 
 
 def print_update_plan(answer: Mapping[str, Any], would: str = "would change") -> None:
-    """Print the changes and effects that a dry run reports. `would`: verb for the title, such as "would
-    change"."""
+    """Print the changes and effects that a dry run reports. `would`: verb for the title."""
     if not answer["changes"]:
         console().print(f"{answer['name']}: nothing would change")
         return
@@ -96,7 +95,7 @@ def print_proposal(answer: Mapping[str, Any]) -> None:
 
 
 def print_tasks(answer: Mapping[str, Any]) -> None:
-    """Print the tasks that a plan adds or removes. Older instances do not report them."""
+    """Print the tasks that a plan adds or removes, if the instance reports them. Older instances do not."""
     if answer.get("task_changes"):
         print_table("tasks", ["task", "change", "reason"], answer["task_changes"])
 

@@ -1,4 +1,4 @@
-"""Conditions that `headrace datastream wait` waits for."""
+"""Conditions for which `headrace datastream wait` waits."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def wait_until(
 
 
 def remaining_datastreams(client: RestClient, names: Iterable[str], timeout_seconds: float) -> dict[str, str]:
-    """Wait until all datastreams are deleted. Return the reason for each that remains. `timeout_seconds`:
-    timeout for all datastreams together."""
+    """Wait until all datastreams are deleted, at most `timeout_seconds` in total. Map each remaining one to
+    the reason."""
     end, found = time.monotonic() + timeout_seconds, {}
     for name in names:
         left = max(0.0, end - time.monotonic())
@@ -52,7 +52,7 @@ def remaining_datastreams(client: RestClient, names: Iterable[str], timeout_seco
 
 
 def unmet_condition(client: RestClient, path: str, condition: WaitCondition, most_lag: int) -> str:
-    """Return what a datastream lacks for a condition, empty if the condition is met. Raises the errors of
+    """Explain why a datastream does not meet a condition; empty if it does. Raises the errors of
     `RestClient.get`."""
     if condition is WaitCondition.DELETED:
         try:
@@ -75,7 +75,7 @@ def unmet_condition(client: RestClient, path: str, condition: WaitCondition, mos
 
 
 def _lagging_partitions(found: Mapping[str, Any], most_lag: int | None) -> str:
-    """Return why partitions do not meet the condition, empty if all do.
+    """Explain why partitions do not meet the condition; empty if all do.
 
     `most_lag`: maximum lag in records; None if the lag does not matter.
     """

@@ -21,7 +21,7 @@ _TRIES: Final = 3
 
 
 class StepKind(StrEnum):
-    """Kind of change that `headrace apply` makes to a datastream."""
+    """Kind of change that `headrace apply` makes, such as a creation."""
 
     CHANGE = "change"
     CREATE = "create"
@@ -40,7 +40,7 @@ class PruneScope:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def holds(self, found: Mapping[str, Any]) -> bool:
-        """Return whether the selection includes the datastream."""
+        """Return whether the selection includes a datastream."""
         metadata = found["metadata"]
         if found["status"] in _NOT_OURS or (self.owner and found["owner"] != self.owner):
             return False
@@ -64,22 +64,22 @@ class DatastreamChange:
 
 @dataclass(frozen=True)
 class DatastreamDifference:
-    """Changes in the order of execution, names of unchanged datastreams, and reasons of rejected
-    datastreams."""
+    """Differences between files and service: changes in their order of execution, names of unchanged
+    datastreams, and the rejected datastreams with reasons."""
 
     steps: tuple[DatastreamChange, ...]
     unchanged: tuple[str, ...]
     refused: Mapping[str, str]
 
     def of(self, kind: StepKind) -> list[DatastreamChange]:
-        """Return the changes of one kind."""
+        """Return all changes of one kind, such as deletions."""
         return [step for step in self.steps if step.kind is kind]
 
 
 def find_difference(
     client: RestClient, manifests: Sequence[Manifest], scope: PruneScope | None
 ) -> DatastreamDifference:
-    """Do a dry run of each definition, and return the changes that it requires.
+    """Send a dry run of each definition, and return the changes that the definitions require.
 
     `scope`: datastreams that may be deleted, or None.
 
@@ -140,7 +140,7 @@ def _deletions(client: RestClient, kept: set[str], scope: PruneScope) -> Iterabl
 def carry_out(
     client: RestClient, steps: Sequence[DatastreamChange], reason: str, requested_by: str
 ) -> dict[str, str]:
-    """Apply the changes of datastreams, and return the failures by name. Stops if the service becomes
+    """Apply the changes, and map each failed datastream to its error. Stops if the service becomes
     unreachable."""
     failed: dict[str, str] = {}
     for number, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Fields of a datastream as options: one table for `headrace datastream create` and `update`.
+"""Options for the fields of a datastream: one table for `headrace datastream create` and `update`.
 
 A command receives the options as `**options`. `with_fields` sets the signature from which typer generates the
 command line. Options that are not given are None, so that the service's defaults apply.
@@ -54,7 +54,7 @@ class FieldOption:
         return self.name.replace("_", "-")
 
     def parameter(self, *, creates: bool) -> inspect.Parameter:
-        """Return the parameter from which typer generates the option."""
+        """Return the function parameter from which typer generates the option."""
         is_given = creates and (self.required or self.at_creation is not None)
         option = typer.Option(help=self.help, min=self.least, show_default=is_given, hidden=self.is_former)
         kind = self.kind if is_given else self.kind | None
@@ -75,7 +75,7 @@ def _positions(lines: Sequence[str]) -> dict[str, dict[str, int]]:
 
 
 def _of(*groups: str) -> Iterator[FieldOption]:
-    """Yield the options in the given groups of fields."""
+    """Yield the options of all fields in these groups."""
     for option in (option for group in groups for option in options_of(group)):
         yield FieldOption(
             option.name,
@@ -155,12 +155,12 @@ _FORMER: Final = frozenset(field.flag for field in FIELDS if field.is_former)
 
 
 def unset_names() -> str:
-    """Return the names of the fields that `--unset` accepts, for a help text."""
+    """Return the names that `--unset` accepts, for a help text."""
     return ", ".join(name for name in _UNSET if name not in _FORMER)
 
 
 def with_fields(*, creates: bool) -> Callable[[Command], Command]:
-    """Return a decorator that replaces `**options` of a command with one option per field."""
+    """Return a decorator that replaces `**options` of a command by one option for each field."""
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
@@ -185,7 +185,7 @@ def with_fields(*, creates: bool) -> Callable[[Command], Command]:
 
 
 def document_of(options: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the given options and metadata as a partial definition. Raises InvalidRequest.
+    """Convert options and metadata to the part of a definition that they set. Raises InvalidRequest.
 
     `options`: values by name, None if not given. `pairs`: metadata as `KEY=VALUE`.
     """

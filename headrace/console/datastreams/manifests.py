@@ -1,4 +1,4 @@
-"""Definition files, the input of `headrace apply`."""
+"""Reads definition files for `headrace apply`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATE: Final = ("status", "problem", "pauses", "halt", "planning")
 
 @dataclass(frozen=True)
 class Manifest:
-    """The definition of a datastream in a file, without the fields that only GET responses contain.
+    """Definition of a datastream that a file contains.
 
     `where`: file and document number.
     """
@@ -55,7 +55,7 @@ def read_manifests(paths: Sequence[str]) -> tuple[Manifest, ...]:
 
 
 def documents_of(path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the location and content of each document in a file, a folder, or stdin (`-`).
+    """Yield each document in a file, a folder or stdin (`-`), with its location.
 
     Raises InvalidRequest, OSError.
     """

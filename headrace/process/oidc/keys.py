@@ -1,4 +1,4 @@
-"""Public keys of a token issuer (RFC 7517), from a file or a URL.
+"""Reads the public keys of a token issuer (RFC 7517) from a file or a URL.
 
 REST requests never wait for the issuer. A separate thread refreshes the keys. Known keys remain in use until
 they are too old.
@@ -97,7 +97,7 @@ class IssuerKeys:
 
 
 def public_keys(document: bytes) -> dict[str, PublicKey]:
-    """Return the signing keys with a supported algorithm from a key set, by id. Raises InvalidRequest."""
+    """Map the id of each usable signing key in a key set to the key. Raises InvalidRequest."""
     if len(document) > _LARGEST:
         raise InvalidRequest(f"the key set exceeds {_LARGEST} bytes")
     value = parsed(document)
@@ -126,7 +126,7 @@ def public_keys(document: bytes) -> dict[str, PublicKey]:
 
 
 def _algorithm_of(document: Any) -> str:
-    """Return the algorithm of a key, empty if it is not a public signing key with a supported algorithm."""
+    """Return the algorithm of a key; empty unless it is a public signing key with a supported algorithm."""
     if not isinstance(document, dict) or not isinstance(document.get("kid"), str) or "d" in document:
         return ""
     kind, curve = document.get("kty"), document.get("crv")

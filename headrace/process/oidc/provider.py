@@ -63,7 +63,7 @@ async def _fetched(url: str, seconds: float, context: ssl.SSLContext) -> bytes:
 
 
 async def _body(url: str, context: ssl.SSLContext) -> bytes:
-    """Return the body of an HTTP response. Raises Unreachable, httpx.HTTPError."""
+    """Read the body of an HTTP response up to a limit. Raises Unreachable, httpx.HTTPError."""
     body = b""
     async with (
         httpx.AsyncClient(verify=context, timeout=None, headers=_PLAIN, trust_env=False) as client,  # noqa: S113

@@ -29,7 +29,7 @@ _REFUSED: Final = "invalid token: not issued by the configured issuer for this s
 
 @dataclass(frozen=True, slots=True)
 class TokenRequirements:
-    """Requirements that a token must meet: issuer, audience and claims.
+    """Issuer, audience and claims that a token must have to be accepted.
 
     `roles`: principal by group. `prefix`: prefix of the names of principals, which distinguishes them from
     principals with tokens of the service.
@@ -77,7 +77,7 @@ def _name_of_key(token: str) -> str:
 
 
 def _claims(token: str, key: PublicKey, trust: TokenRequirements) -> dict[str, Any]:
-    """Verify the signature, issuer and audience of a token, and return its claims. Raises NotAuthenticated.
+    """Verify a token's signature, issuer and audience, and return its claims. Raises NotAuthenticated.
 
     Times are checked separately, because PyJWT does not use the clock of the service.
     """
@@ -117,7 +117,7 @@ def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
 
 
 def principal_from(claims: Mapping[str, Any], trust: TokenRequirements) -> Principal:
-    """Return the principal of a token. Raises NotAuthenticated. Pure.
+    """Return the principal that the claims of a token describe. Raises NotAuthenticated. Pure.
 
     The principal gets the highest role of its groups, and the owners of all groups with this role.
     """

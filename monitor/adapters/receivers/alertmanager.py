@@ -49,7 +49,8 @@ class Alertmanager:
 
 
 def posted(notice: AlertNotice, now_ms: int, valid_ms: int) -> dict[str, Any]:
-    """Return a `postableAlert`. A firing alert expires after `valid_ms` unless it is posted again.
+    """Convert a notice to Alertmanager's `postableAlert`. A firing alert expires after `valid_ms` unless it
+    is posted again.
 
     Start and end of a resolved alert are never in the future. Alertmanager rejects alerts that end before
     they start, and treats an alert that ends in the future as firing.

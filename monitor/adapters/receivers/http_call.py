@@ -1,4 +1,4 @@
-"""A POST request with a deadline for the whole call.
+"""Sends POST requests with a deadline for the whole call.
 
 The time-outs of httpx apply to each read, so a server that sends single bytes could block the call forever.
 Cancelling the task at the deadline prevents that.
@@ -39,7 +39,7 @@ class _HttpResponse:
 
 
 class HttpCall:
-    """HTTP client of one receiver.
+    """HTTP client that sends requests to one receiver of alerts.
 
     `shows_answers`: the text of an error response may be logged.
 
@@ -117,7 +117,8 @@ def is_loopback(host: str) -> bool:
 
 
 def _seconds_of(retry_after: str, now_ms: int) -> float:
-    """Parse `Retry-After` (RFC 9110), seconds or a date; 0 if it is neither."""
+    """Return the seconds in a `Retry-After` header (RFC 9110), which has seconds or a date; 0 if it is
+    invalid."""
     if retry_after.isascii() and retry_after.isdigit():
         return float(retry_after[:9])
     try:

@@ -1,4 +1,4 @@
-"""Mail over SMTP: one plain-text message per group of alerts."""
+"""Sends alerts by mail over SMTP: one plain-text message for each group of alerts."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ class Mail:
 
 
 class _Conversation(smtplib.SMTP):
-    """An SMTP session that can be closed while it is connecting. `deadline`: monotonic time by which all
-    connection attempts must end."""
+    """An SMTP session that another thread can end even while it is connecting. `deadline`: monotonic time by
+    which all connection attempts must end."""
 
     def __init__(self, host: str, timeout_seconds: float, deadline: float) -> None:
         super().__init__(timeout=timeout_seconds)
@@ -144,7 +144,7 @@ class _Conversation(smtplib.SMTP):
         )
 
     def _reach(self, host: str, port: int) -> socket.socket:
-        """Connect to the first address that accepts; each attempt has the remaining time."""
+        """Connect to the first address that accepts. Each attempt may use all of the remaining time."""
         failure: OSError = TimeoutError()
         for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             if (left := self._deadline - time.monotonic()) <= 0:
@@ -157,7 +157,8 @@ class _Conversation(smtplib.SMTP):
 
 
 def message_of(settings: MailSettings, notices: Sequence[AlertNotice], now_ms: int) -> EmailMessage:
-    """Return the mail for some alerts. Headers are single lines, so a name cannot inject another header."""
+    """Return the mail for a group of alerts. Header values are single lines, so that names cannot inject
+    headers."""
     message = EmailMessage()
     message["From"] = settings.sender
     message["To"] = ", ".join(settings.recipients)

@@ -1,4 +1,4 @@
-"""Secrets by reference: read at every use and never stored."""
+"""Reads secrets from the files or environment variables that settings name; never stores them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks: one signed POST request per group of alerts."""
+"""Sends alerts to webhooks: one signed POST request for each group of alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thread of one receiver.
+"""Thread that sends alerts to one receiver.
 
 An unreachable, frozen or slow receiver does not delay the monitor or other receivers. An alert that the
 monitor has not confirmed for the duration of a lease is not sent, because another monitor may have resolved
@@ -30,7 +30,7 @@ _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 
 class Delivery(BackgroundThread):
-    """Sends the contents of an outbox to its receiver.
+    """Sends the alerts in an outbox to its receiver.
 
     `name`: name in logs and metrics. `takes_watchdog`: send the watchdog alert to this receiver. `may_tell`:
     returns whether this monitor is certainly the active one. `stop` sends the pending alerts once more;
@@ -69,7 +69,7 @@ class Delivery(BackgroundThread):
             self._changed.notify()
 
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice]) -> None:
-        """Queue all firing alerts and the alerts that have ended for this receiver. Does not block."""
+        """Queue all firing alerts, and the alerts that have resolved, for this receiver. Does not block."""
         with self._changed:
             self._offered_at = self._clock.monotonic()
             dropped = self._outbox.offer(firing, ended, self._offered_at)
@@ -99,7 +99,8 @@ class Delivery(BackgroundThread):
             self._attempt(notices)
 
     def _next(self) -> Sequence[AlertNotice]:
-        """Wait for the next message and return its alerts. Empty if the thread stops without pending ones."""
+        """Wait until a message is due, and return its alerts; empty if the thread must stop and none are
+        pending."""
         with self._changed:
             while True:
                 now = self._clock.monotonic()

@@ -1,4 +1,4 @@
-"""Messages about one group of alerts, as text and as JSON. Pure."""
+"""Formats messages about a group of alerts, as text and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_SUBJECT: Final = 150
 
 
 def grouped_by(labels: Sequence[str]) -> Callable[[AlertNotice], tuple[str, ...]]:
-    """Return a function that maps a notice to its group, which consists of the values of some labels."""
+    """Return a function that returns the group of a notice: its values of the given labels."""
     return lambda notice: tuple(notice.labels.get(name, "") for name in labels)
 
 
@@ -32,7 +32,7 @@ def subject_of(notices: Sequence[AlertNotice]) -> str:
 
 
 def text_of(notices: Sequence[AlertNotice], *, as_slack: bool = False) -> str:
-    """Return the text of a message: the subject, firing alerts, and resolved alerts.
+    """Return the text of a message: the subject, the firing alerts, and the resolved alerts.
 
     `as_slack`: escape for Slack, so that a name cannot mention a whole channel.
     """
@@ -94,6 +94,6 @@ def _document_of(notice: AlertNotice) -> dict[str, Any]:
 
 
 def _common(tables: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return the label entries that all alerts of a message share."""
+    """Return the labels that have the same value in all alerts of a message."""
     first, *rest = tables
     return {name: value for name, value in first.items() if all(notice.get(name) == value for notice in rest)}

@@ -1,4 +1,4 @@
-"""Outbox of one receiver: latest state of each pending alert, and the time to send it. Pure.
+"""Outbox of one receiver: the latest state of each pending alert, and when to send it. Pure.
 
 A new state is delayed by `gather_seconds`, so that alerts with a common cause share a message. A firing alert
 is sent again every `refresh_seconds` as long as the monitor confirms it. An alert that ends before the first
@@ -37,7 +37,7 @@ class Schedule:
 
 @dataclass(slots=True)
 class _OutboxEntry:
-    """An alert in the outbox.
+    """State of one alert that the receiver must get or has got.
 
     `due_at`: time at which the current state is due to be sent. `is_current`: the monitor has confirmed the
     alert since it was last sent. `was_tried`: the alert was sent while it was firing, so the receiver may
@@ -51,12 +51,13 @@ class _OutboxEntry:
     is_told: bool = False
 
     def time(self) -> float:
-        """Return when to send the alert (monotonic seconds); `NEVER` if neither confirmed nor resolved."""
+        """Return when to send the alert (monotonic seconds); `NEVER` if it is neither confirmed nor
+        resolved."""
         return self.due_at if self.is_current or not self.notice.is_firing else NEVER
 
 
 class Outbox:
-    """Pending alerts of one receiver. Times are monotonic seconds."""
+    """Alerts that one receiver must get. Times are monotonic seconds."""
 
     def __init__(
         self, schedule: Schedule, group_of: Callable[[AlertNotice], Hashable] = lambda _: None
@@ -69,7 +70,7 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Number of alerts whose latest state the receiver has not accepted."""
+        """Number of alerts whose latest state the receiver has not accepted yet."""
         return sum(map(_is_new, self._entries.values()))
 
     @property
@@ -79,7 +80,7 @@ class Outbox:
         return frozenset(key for key, entry in entries if entry.is_told and entry.notice.is_firing)
 
     def offer(self, firing: Mapping[str, AlertNotice], ended: Iterable[AlertNotice], now: float) -> int:
-        """Replace the firing alerts by key, and add the alerts that ended since the last call.
+        """Replace the firing alerts in the outbox, and add the alerts that resolved since the last call.
 
         Returns the number of alerts that were dropped because the outbox is full. A later call can add a
         dropped alert if it still fires.
@@ -105,7 +106,7 @@ class Outbox:
         return dropped
 
     def restore(self, notices: Iterable[AlertNotice], delivered: Collection[str], now: float) -> None:
-        """Continue with firing alerts of a previous monitor.
+        """Continue with the firing alerts of a previous monitor.
 
         `delivered`: keys of the alerts that the receiver has accepted. The other alerts are sent again when
         the monitor confirms them. The end of an alert is sent in either case."""
@@ -117,8 +118,8 @@ class Outbox:
             )
 
     def _note_ends(self, ended: Iterable[AlertNotice], due_at: float) -> None:
-        """Queue the ends of alerts whose firing state was sent. Above `capacity`, the oldest ends are
-        dropped, because the current state is more important than the history."""
+        """Queue resolved alerts whose firing state was sent. Above `capacity`, the oldest ones are dropped,
+        because the current state is more important than the history."""
         for notice in ended:
             entry = self._entries.pop(notice.key, None)
             if entry is not None and entry.was_tried:
@@ -132,7 +133,7 @@ class Outbox:
         return max(self._retry_at, min((entry.time() for entry in self._entries.values()), default=NEVER))
 
     def take(self, now: float, *, is_last: bool = False) -> Sequence[AlertNotice]:
-        """Return the next message if one is due, otherwise nothing.
+        """Return the alerts of the next message if it is due, otherwise nothing.
 
         The caller reports the result with `delivered`, `failed` or `refused`. `is_last`: send at once instead
         of waiting for more alerts.
@@ -182,5 +183,5 @@ class Outbox:
 
 
 def _is_new(entry: _OutboxEntry) -> bool:
-    """Return whether the alert's current state is unsent. It is sent early if its group is due."""
+    """Return whether the alert's current state was not sent yet. It is sent early if its group is due."""
     return not entry.is_told and entry.time() < NEVER

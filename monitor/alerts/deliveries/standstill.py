@@ -1,4 +1,4 @@
-"""Detects pauses of the whole process, after which another monitor may be active. Thread-safe.
+"""Detects pauses of the whole process, during which another monitor may have become active. Thread-safe.
 
 A thread checks the clock twice a second. If much more time has passed between two checks, the process was
 stopped or its machine was frozen. Meanwhile, the session of the leader may have expired, and the next
@@ -45,7 +45,7 @@ class PauseDetector(BackgroundThread):
             return self._count
 
     def settle(self, count: int) -> None:
-        """Record that a request after `count` pauses has confirmed this monitor as the active one."""
+        """Record that the service has confirmed this monitor as active after `count` pauses."""
         with self._lock:
             self._settled = count
 

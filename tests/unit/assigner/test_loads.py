@@ -59,5 +59,5 @@ def test_an_impossible_recent_load_names_its_partition() -> None:
 
 
 def test_loads_must_match_the_partitions() -> None:
-    with pytest.raises(InvalidRequest, match="got 1 load for 2 partitions"):
+    with pytest.raises(InvalidRequest, match="expected loads of 2 partitions, got 1"):
         PartitionLoads((A0, A1), np.ones((1, 2)), np.zeros(2, np.int8))

@@ -80,7 +80,8 @@ def test_an_absurd_total_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "culprit"), [([0], "got 1 current task for 2 partitions"), ([0, -2], "task number -2")]
+    ("current", "culprit"),
+    [([0], "expected current tasks of 2 partitions, got 1"), ([0, -2], "task number -2")],
 )
 def test_current_tasks_must_make_sense(current: list[int], culprit: str) -> None:
     with pytest.raises(InvalidRequest, match=culprit):

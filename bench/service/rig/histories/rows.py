@@ -1,4 +1,4 @@
-"""Rows of the table: observations of each fault, compared with the expected ones. Pure."""
+"""Rows of the table: the observations of each fault, compared with the expected ones. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ OK: Final = "ok"
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected observations of a fault. `pages`: maximum; `causes`: allowed in each incident."""
+    """Observations that are expected of a fault. `pages`: maximum number of pages; `causes`: causes allowed
+    in an incident."""
 
     name: str
     pages: int
@@ -43,7 +44,7 @@ class Expected:
 @dataclass(frozen=True)
 class Seen:
     """Observations of a fault. Times are epoch seconds. `recovered`: end of the last interval in which
-    records were late, or None; `bad`: late seconds by datastream. `unrest`: remaining deviation."""
+    records were late, or None; `bad`: late seconds of each datastream. `unrest`: remaining deviation."""
 
     began: float
     recovered: float | None
@@ -58,14 +59,14 @@ class Seen:
         return [page for page in self.pages if page.is_critical]
 
     def told(self, name: str) -> float:
-        """Return the seconds with late records that the incidents of a datastream recorded."""
+        """Return the seconds with late records that a datastream's incidents contain."""
         return sum(
             float(incident["bad_seconds"]) for incident in self.incidents if incident["datastream"] == name
         )
 
 
 def problems(expected: Expected, seen: Seen) -> list[str]:
-    """Return the deviations from the expectation."""
+    """Return the differences between the observations and the expectation."""
     found = []
     if len(seen.critical) > expected.pages:
         found.append(f"{len(seen.critical)} pages")

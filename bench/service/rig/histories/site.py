@@ -55,7 +55,7 @@ Route = Callable[[ExitStack, str], Mapping[str, str]]
 
 @dataclass
 class Site:
-    """The rig while it runs. `servers` by role: `source`, `destination`, `zookeeper`."""
+    """The running rig. `servers`: maps the roles `source`, `destination` and `zookeeper` to servers."""
 
     servers: Mapping[str, Server]
     instances: dict[str, RunningInstance]
@@ -63,7 +63,7 @@ class Site:
     pages: Pages
 
     def ask(self, act: Callable[[RestClient], Any], patience: float = 60.0) -> Any:
-        """Return the response of the first instance that gives one; retriable errors are retried."""
+        """Return the response of the first instance that responds. Retriable errors are retried."""
         until, last = time.monotonic() + patience, "no instance runs"
         while time.monotonic() < until:
             for instance in self.instances.values():
@@ -155,7 +155,7 @@ def by_webhook(_: ExitStack, url: str) -> Mapping[str, str]:
 
 @contextmanager
 def site(route: Route = by_webhook) -> Iterator[Site]:
-    """Run everything for the context. `route`: way of the alerts to the receiver."""
+    """Run everything for the context. `route`: how alerts get to the receiver."""
     with ExitStack() as stack:
         url, pages = stack.enter_context(receiver())
         settings = {f"HEADRACE_{name}": value for name, value in {**_SETTINGS, **route(stack, url)}.items()}

@@ -21,8 +21,8 @@ _LATELY_SECONDS: Final = 2.0
 
 
 class Traffic:
-    """Producer and consumer, running while in the context. `topics`: number of partitions by name. A record
-    contains the time at which it was sent, independently of its timestamp."""
+    """Producer and consumer, running while in the context. `topics`: number of partitions of each topic. A
+    record contains the time at which it was sent, independently of its timestamp."""
 
     def __init__(self, source: str, destination: str, topics: Mapping[str, int], limit: float) -> None:
         self._source, self._destination, self._topics, self.limit = source, destination, dict(topics), limit

@@ -1,4 +1,4 @@
-"""Computes how late records arrived, as seen from the topics. Pure."""
+"""Computes from the topics how late records arrived. Pure."""
 
 from __future__ import annotations
 
