@@ -212,7 +212,7 @@ class KafkaNode(Server):
 
 
 def _keep(written: Path, kept: Path) -> None:
-    """Copy a file to its place atomically, because other processes may do the same."""
+    """Copy a file to the cache atomically, because other processes may do the same."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     arriving = kept.with_name(f"{kept.name}.{os.getpid()}.{threading.get_ident()}")
     shutil.copyfile(written, arriving)

@@ -78,8 +78,9 @@ class ClusterInUse(Exception):
 
 
 class ClusterRequestLimiter:
-    """Serializes slow requests per cluster. Thread-safe and non-blocking: when it raises `ClusterInUse`,
-    `SlowCalls` waits without occupying a slot or a thread. `monotonic` returns monotonic seconds."""
+    """Runs at most one slow request to each cluster at a time. Thread-safe and non-blocking: `ask` raises
+    `ClusterInUse`, and `SlowCalls` then waits without occupying a slot or a thread. `monotonic` returns
+    monotonic seconds."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

@@ -71,7 +71,7 @@ class TopicEvidenceAnswer(AnswerModel):
 
     @classmethod
     def of(cls, found: TopicEvidence) -> TopicEvidenceAnswer:
-        """Return the evidence about a topic as a response."""
+        """Return the facts about the use of a topic as a response."""
         observation, seen = found.observation, found.history
         return cls(
             cluster=found.cluster,

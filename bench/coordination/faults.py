@@ -61,7 +61,8 @@ def _instance_killed(running: Service) -> float:
 
 
 def _moved(running: Service, number: int) -> tuple[float, float, float]:
-    """Return the gap of a moved partition, and of all others during and before the move."""
+    """Return the gap of a moved partition, and the longest gap of other partitions during and before the
+    move."""
     homes = running.homes()
     partition = number % PARTITIONS
     target = next(name for name in _NAMES if name != homes[partition])

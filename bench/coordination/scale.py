@@ -85,7 +85,7 @@ def _datastream(number: int) -> Datastream:
 
 
 class _TimedFleetPlanner(FleetPlanner):
-    """View of the clusters that times its last decision."""
+    """View of the clusters that measures how long its last decision took."""
 
     wall_seconds = 0.0
 

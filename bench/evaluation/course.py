@@ -35,8 +35,8 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class HostObservation:
-    """Observation of an instance at `second`: its tasks, and the bytes received from the source since the
-    previous one. `weight`: that of the instance."""
+    """Observation of an instance at `second`: its tasks, and the bytes that it received from the source since
+    the last observation. `weight`: weight of the instance."""
 
     second: float
     fleet: str
@@ -134,7 +134,8 @@ class PlanWatch:
         )
 
     def hosts(self, second: float, received: Mapping[str, int]) -> list[HostObservation]:
-        """Return an observation of each instance. `received`: bytes by instance since the previous one."""
+        """Return an observation of each instance. `received`: bytes of each instance since the last
+        observation."""
         return [
             HostObservation(
                 second, self.fleet.name, name, weight, self._tasks_of[name], received.get(name, 0)

@@ -48,7 +48,7 @@ class InboundWatch:
         self._before: Received = {}
 
     def read(self) -> dict[str, int]:
-        """Return the bytes received by instance since the previous reading."""
+        """Return the bytes that each instance has received since the previous reading."""
         now = received_from(_sockets(), self._port)
         owners = {pid: name for name, pids in self._processes().items() for pid in pids}
         found: dict[str, int] = defaultdict(int)

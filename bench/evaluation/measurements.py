@@ -42,7 +42,7 @@ def recording(client: PinotClient, course: Course, seconds: int, fleets: Sequenc
 def host_loads(
     observations: Sequence[HostObservation], loads: Sequence[TaskLoad], seconds: int
 ) -> list[HostLoad]:
-    """Return the work of each instance in each whole window, by its counters and the loads of its tasks."""
+    """Return the work of each instance in each whole window, from its counters and the loads of its tasks."""
     seen: dict[tuple[int, str, str], list[HostObservation]] = defaultdict(list)
     for observation in observations:
         second = int(observation.second) // WINDOW_SECONDS * WINDOW_SECONDS

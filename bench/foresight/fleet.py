@@ -145,7 +145,7 @@ def _peak_mib() -> float:
 
 
 def _advise(advisor: SizingAdvisor) -> Advice:
-    """Compute the sizing advice once, and print when each step was stored."""
+    """Compute the sizing advice once, and print when each of its steps was stored."""
     began, processor = time.perf_counter(), time.process_time()
 
     def line(label: str) -> None:

@@ -198,8 +198,8 @@ class _Budgets(Budgets):
 
 
 def _evaluations(late: int, *, are_new: bool = False) -> float:
-    """Return the CPU of evaluations in percent of a core. `are_new`: the monitor has just started and queries
-    topics separately."""
+    """Return the CPU time of evaluations in percent of a core. `are_new`: the monitor has just started, and
+    queries topics separately."""
     clock, settings, spent = ManualClock(), MonitorSettings(), Spent()
     servers = _Servers(clock, late)
     service, stored = _Service(servers, spent), _Measurements(servers, clock, spent)

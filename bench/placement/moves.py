@@ -19,7 +19,8 @@ SETS = ((300, 20, range(1, 4)), (1_000, 40, range(1, 4)), (1_000, 40, range(4, 1
 
 @dataclass
 class Runs:
-    """Results of a policy over all problems of a size. `ratios`: moved over bound of unproved plans."""
+    """Results of a policy for all worlds of one size. `ratios`: moved bytes divided by the bound, of plans
+    that are not proved optimal."""
 
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)

@@ -167,7 +167,7 @@ def audited_windows(settings: HeadraceSettings, datastream: str | None, since_ms
 
 @dataclass(frozen=True, slots=True)
 class AuditRunResult:
-    """Result of one run of a continuous audit.
+    """Result of one comparison in a continuous audit.
 
     `results`: comparison of the records copied since the previous run. `by_topic`: time (epoch ms) before
     which every record of the topic is at the destination, None if unknown. `through_ms`: the same time for
@@ -194,7 +194,7 @@ class AuditRunResult:
 def watch_datastream(
     settings: HeadraceSettings, definition: Mapping[str, Any], seconds: float, lateness_ms: int
 ) -> Iterator[AuditRunResult]:
-    """Compare the copied records of a datastream repeatedly, and yield a result every `seconds`. Never ends.
+    """Compare newly copied records of a datastream every `seconds`, and yield each result. Never ends.
 
     The first run compares all copied records, each later run those copied since the previous run.
     `lateness_ms`: maximum time between the timestamp of a record and its arrival at the source. A retriable

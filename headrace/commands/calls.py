@@ -122,6 +122,6 @@ class CauseOptions(OptionGroup):
 
     @property
     def given_fields(self) -> dict[str, Any]:
-        """Reason and requester as fields of a request. The service adds the requester if the caller does not
-        name one."""
+        """Request fields with the reason and, if given, the requester. The service adds a missing
+        requester."""
         return {"reason": self.reason, **({"requested_by": self.requested_by} if self.requested_by else {})}

@@ -110,8 +110,8 @@ def _note_age(failure: str, as_of_ms: int, now_ms: int) -> None:
 
 
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
-    """Return the translation plan when checkpoints have reached all positions of the group, at the latest
-    after `seconds`."""
+    """Repeat `plan` until checkpoints have reached all positions of the group, or `seconds` have passed, and
+    return the last result."""
     from headrace.console.patience import poll_until
 
     return poll_until(plan, lambda moves: not any(move.behind for move in moves), seconds)

@@ -152,7 +152,8 @@ class RestClient:
         return self._send(send, may_repeat=may_repeat)
 
     def _switch_to_found(self) -> bool:
-        """Get more addresses of instances from `find_more`, once. Return whether there is a new address."""
+        """Call `find_more` for further addresses of instances, unless it was called before. Return whether
+        there is a new one."""
         find, self._find_more = self._find_more, tuple
         more = [fromkey for fromkey in dict.fromkeys(find()) if fromkey not in self._addresses]
         if more:

@@ -25,7 +25,7 @@ def poll_until(
     timeout_seconds: float,
     sleep: Callable[[float], None] | None = None,
 ) -> _T:
-    """Call `poll` at increasing intervals until `is_over` accepts its result or the timeout passes.
+    """Call `poll` at growing intervals until `is_over` is true for its result or the timeout passes.
 
     Returns the latest result.
     """
@@ -39,7 +39,7 @@ def poll_until(
 def unmet_at_deadline(
     poll: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
 ) -> str:
-    """Call `poll` until it returns an empty string or the timeout passes. Return its latest result.
+    """Call `poll` until it returns an empty text or the timeout passes. Return the last text.
 
     After a retriable error, such as an unreachable instance, polling continues. Other errors are raised.
     """

@@ -266,7 +266,7 @@ class CopyRun:
             self._take(worker, item.message)
 
     def _check_workers(self) -> None:
-        """Start workers that are due, and stop or kill workers on request.
+        """Start the workers whose restart is due, and stop or kill all workers on request.
 
         A worker that crashes too often is not restarted.
         """

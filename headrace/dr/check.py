@@ -221,8 +221,8 @@ async def group_items(
 ) -> Sequence[CheckItem]:
     """Explain why a consumer group would not move to the target, and warn about a share group.
 
-    A share group may receive records again. `at_origin`, `at_target`: description of the group on both
-    clusters. Raises NotAuthorized, Unreachable.
+    A share group may receive records again. `here`, `there`: description of the group on both clusters.
+    Raises NotAuthorized, Unreachable.
     """
     hindrance = group_hindrance(at_origin, at_target)
     if hindrance is FollowReason.OTHER_TYPE:

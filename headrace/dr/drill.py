@@ -49,7 +49,7 @@ def plain_name(pair: str) -> str:
 
 
 def drill_store(session: PairSession) -> PairStateStore:
-    """Return the object that stores the state of a pair's drills."""
+    """Return the object that reads and writes the state of a pair's drills."""
     name = f"{session.name}{DRILL_SUFFIX}"
     return session.store.beside(PairState(name=name, active=session.settings.primary, datastreams={}))
 

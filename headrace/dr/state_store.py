@@ -120,7 +120,7 @@ def node_of(name: str) -> str:
 
 
 class PairStateStore:
-    """Reads and writes the stored state of one cluster pair.
+    """Reads and writes the state of one cluster pair.
 
     `fresh`: initial state, used if no state is stored. `note`: callback for messages about copies that cannot
     be read or written.
@@ -153,7 +153,7 @@ class PairStateStore:
         """
 
     def beside(self, fresh: PairState) -> PairStateStore:
-        """Return an object that stores another state in the same store and on the same clusters."""
+        """Return a book for another state, such as that of a drill, in the same store and clusters."""
         return PairStateStore(self._nodes, self._bench, self._clusters, fresh, self._note)
 
     def begin_drill(self) -> None:

@@ -126,7 +126,7 @@ class TailReader:
 
     @property
     def _target(self) -> str:
-        """Cluster that the datastreams copied to before the failover."""
+        """Cluster to which the datastreams copied before the failover."""
         definition = next(iter(self.fork.definitions.values()))
         return str(definition["destination"]["cluster"])
 

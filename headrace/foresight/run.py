@@ -80,7 +80,7 @@ class ForesightThread(BackgroundThread):
         return self._advice
 
     def run_once(self) -> None:
-        """Compute the sizing advice if it is due. Drop the state after losing leadership."""
+        """Compute the sizing advice if it is due. Drop the state if the instance no longer leads."""
         if not self._is_leading():
             if self._has_led:
                 self._advisor.forget()

@@ -1,4 +1,4 @@
-"""Creates fleet planners for the leader and for dry runs, and the checks before a creation."""
+"""Creates views of the source and destination clusters for plans, dry runs and checks of new datastreams."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": 
 
 @dataclass(frozen=True)
 class FleetPlannerFactory:
-    """Factory of fleet planners that share one admin client per cluster."""
+    """Factory for cluster views, which share one admin client per cluster."""
 
     settings: HeadraceSettings
     nodes: NodeStore
@@ -60,7 +60,7 @@ class FleetPlannerFactory:
     def leader(
         self, stores: LeaderStores, background_calls: BackgroundCalls, memory: LoadMemory
     ) -> FleetPlanner:
-        """Return the fleet planner of the leader."""
+        """Return the view of the clusters on which the leader's plans are based."""
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
         )
@@ -73,7 +73,7 @@ class FleetPlannerFactory:
         )
 
     def preview(self, stores: LeaderStores, memory: LoadMemory) -> FleetPlanner:
-        """Return the fleet planner of dry runs."""
+        """Return the view of the clusters on which dry runs are based."""
         background_calls = ThreadedCalls(_PREVIEW_SECONDS, lambda: None)
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds

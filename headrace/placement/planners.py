@@ -200,7 +200,7 @@ def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
 def capacity_resolver(
     settings: HeadraceSettings, nodes: NodeStore, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> CapacityResolver:
-    """Return the resolver of the task capacity of each datastream group."""
+    """Return the object that decides the task capacity of each datastream group."""
     terms = settings.mirror.leader.capacity_terms
 
     def of(members: Sequence[Datastream]) -> CapacityTerms:

@@ -82,5 +82,5 @@ class ProcessReporter:
         self._plug_ins = plug_ins
 
     def __call__(self) -> ProcessReport:
-        """Return the current report."""
+        """Return the current resource use, and the plug-ins that are available."""
         return ProcessReport(self._meter.measure(), self._plug_ins.strategies, self._plug_ins.load_providers)

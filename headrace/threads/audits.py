@@ -196,7 +196,7 @@ class AuditThread(BackgroundThread):
                 context.loop.run_once(_STEP_SECONDS)
 
     def _run_auditor(self, context: EngineContext, auditor: Auditor, lanes: AuditedLanes) -> bool:
-        """Run the auditor once. Return whether more records can be audited at once.
+        """Run the auditor once. Return whether more records are ready to be audited.
 
         The run is abandoned if the thread stops.
         """

@@ -91,7 +91,7 @@ class TopicWatchThread(BackgroundThread):
             wait = _INTERVAL_SECONDS if self._is_leading() else _FIRST_SECONDS
 
     def run_once(self) -> None:
-        """Read the use of the topics of all clusters.
+        """Record which topics of all clusters are in use.
 
         A failure of one cluster is logged once, and does not affect the others.
         """

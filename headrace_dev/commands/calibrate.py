@@ -50,8 +50,8 @@ def calibrate(
 
 
 def _setting(found: Sequence[Calibration]) -> int:
-    """Return the capacity to configure: the capacity of the slowest batch shape, rounded down to two digits.
-    The capacity of a shape is the low end of its interval, but at least half of its rate."""
+    """Return the task capacity to configure: that of the slowest batch shape, rounded down to two digits. The
+    capacity of a shape is the low end of its interval, but at least half of its rate."""
     dearest = int(min(max(shape.low, shape.bytes_per_second / 2) for shape in found))
     unit = int(10 ** max(len(str(dearest)) - 2, 0))
     return max(dearest // unit * unit, 1)

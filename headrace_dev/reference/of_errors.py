@@ -110,5 +110,5 @@ def _status(kind: type[HeadraceError]) -> str:
 
 
 def _nearest(kind: type[HeadraceError], table: Mapping[type[HeadraceError], int]) -> int:
-    """Return the HTTP status of the closest base class in the table; 0 if there is none."""
+    """Return the HTTP status of the closest base class that the table contains; 0 if it contains none."""
     return next((int(table[base]) for base in kind.__mro__ if base in table), 0)

@@ -48,7 +48,7 @@ class OwnerLocks:
 
 @dataclass(frozen=True)
 class Creations:
-    """Creates datastreams for one caller. `known`, `turns`: definition cache and locks of `Control`."""
+    """Creates datastreams for one caller. `known`, `locks`: definition cache and locks of `Control`."""
 
     definitions: DefinitionStore
     checks: DefinitionChecks

@@ -123,7 +123,7 @@ def shortfalls(
 ) -> dict[str, Shortfall]:
     """Map each source topic to the reason why its destination topic must not be written or extended.
 
-    The source may be untrusted, and a destination topic may belong to another application. `made`:
+    The source may be untrusted, and a destination topic may belong to another application. `created`:
     destination topics that Headrace created. `adopts`: whether the datastream may write to existing topics.
     `adopted`: existing topics to which the datastream already writes.
     """

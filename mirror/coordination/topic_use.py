@@ -159,7 +159,7 @@ class UnusedRules:
 class TopicEvidence:
     """All facts that decide whether a topic is unused.
 
-    `sighting`: None if the topic was never checked before. `reasons`: reasons to keep the topic, empty if it
+    `history`: None if the topic was never checked before. `reasons`: reasons to keep the topic, empty if it
     is unused.
     """
 

@@ -66,7 +66,7 @@ class WaitBudget:
         return max(self._left, min(self._limit, _LEAST_SECONDS))
 
     def spend(self, now: float) -> None:
-        """Subtract the time since the last call of `left` from the budget."""
+        """Subtract a wait from the budget: from the last call of `left` until `now`."""
         if self._counted_at is not None:
             self._left = max(0.0, self._left - (now - self._counted_at))
         self._counted_at = now

@@ -79,7 +79,7 @@ class _Writing:
 
 
 class DefinitionWriter:
-    """Stores definitions changed by the leader. `look_again`: called with the name of a definition to read
+    """Stores definitions changed by the leader. `invalidate`: called with the name of a definition to read
     again after a concurrent change."""
 
     def __init__(

@@ -75,8 +75,8 @@ class LaneCounters:
     ) -> None:
         """Count an acknowledged batch. `now_ms`: wall-clock time. `now`: monotonic seconds.
 
-        The latency histogram omits records without a usable timestamp and records of a backlog (`excused`).
-        `times` corrects timestamps of wrong clocks.
+        The latency histogram omits records without a usable timestamp and records that do not count in the
+        grace period of a backlog (`grace`). `times` corrects timestamps of wrong clocks.
         """
         self.records_copied += outgoing.count
         self.batches += 1

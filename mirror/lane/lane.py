@@ -35,8 +35,8 @@ _DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_
 class Lane:
     """State of the copying of one partition. Has no I/O; `mirror.replication` does the I/O.
 
-    Only `LaneRunner` writes `lifecycle`. `turn` is the generation of the lane: results of operations that
-    began in an earlier generation are ignored. `key`: group and source partition; `target`: destination
+    Only `LaneRunner` writes `lifecycle`. Results of operations that began in an earlier
+    `generation` are ignored. `key`: group and source partition; `target`: destination
     partition. `size_cap`: maximum batch size learned from rejections, if smaller than the topic's setting.
     """
 

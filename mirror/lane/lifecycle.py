@@ -235,7 +235,7 @@ class LifecycleEvent(NamedTuple):
 
 
 class Lifecycle(NamedTuple):
-    """Position of a lane in its lifecycle: state, pending transition, pause, and generation (`turn`)."""
+    """Position of a lane in its lifecycle: state, pending transition, pause, and generation."""
 
     state: LaneState = LaneState.STARTING
     intent: Intent | None = None

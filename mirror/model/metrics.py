@@ -71,7 +71,7 @@ class MirrorMetric(LaneInterval):
     at `time_ms`. `lag_ms`: age of the oldest readable source record that is not acknowledged, 0 if there is
     none, None if unknown, for example while the source does not respond. Records hidden by an open
     transaction are not readable and do not count. The published value excludes records that do not count
-    against an objective (`mirror.model.movement.excuses`). `latency_counts`: number of records per latency
+    against an objective (`mirror.model.movement.exemptions`). `latency_counts`: number of records per latency
     bucket, without the excluded records. The latency is the time of the acknowledgement minus the timestamp
     of the batch's newest record. `uncompressed_bytes`: uncompressed size of the batches where it is known
     without decompression. `wait_ms` … `produce_ms`: sums of the latency of all batches by stage: waiting at

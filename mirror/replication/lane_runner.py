@@ -266,7 +266,7 @@ class LaneRunner:
         self._context.loop.spawn(self.run(lane, lane.generation, steps))
 
     async def run(self, lane: Lane, generation: int, steps: Coroutine[Any, Any, None]) -> None:
-        """Run asynchronous operations of a lane that belong to its generation `turn`. They end when the lane
+        """Run asynchronous operations of a lane that belong to one `generation`. They end when the lane
         restarts. A failure pauses only this lane. A failure in an earlier generation has no effect."""
         try:
             await RunWhile(lambda: lane.generation == generation, steps)

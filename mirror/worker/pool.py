@@ -224,7 +224,7 @@ class WorkerPool:
     ) -> None:
         """Instruct a worker to drain its lanes until the deadline and exit.
 
-        If the process does not exit, `look` kills it after the grace period.
+        If the process does not exit, `check` kills it after the grace period.
         """
         now = self._clock.monotonic()
         worker.slot.end_by = now + deadline_seconds + grace_seconds

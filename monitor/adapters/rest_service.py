@@ -154,7 +154,7 @@ _STATES: Final = frozenset(MovementState)
 
 
 def _movement(answer: Mapping[str, Any]) -> Movement:
-    """Parse the states of a datastream's partitions. Ignore states that only later versions know."""
+    """Parse the states of a datastream's partitions. States that only newer versions know are ignored."""
     states = tuple(
         StateCount(
             MovementState(each["state"]),

@@ -98,7 +98,7 @@ class AlertDispatch:
 
     @property
     def accepted(self) -> Mapping[AlertKey, Sequence[str]]:
-        """Names of the receivers that have accepted each firing alert."""
+        """Map each firing alert to the names of the receivers that have accepted it."""
         by_name = {delivery.name: delivery.accepted for delivery in self._deliveries}
         keys = {key: self._style.notice(alert).key for key, alert in self._firing.items()}
         return {

@@ -64,7 +64,8 @@ NO_ANSWER: Final = InquiryResult()
 
 @dataclass(frozen=True, slots=True)
 class _PreviousCheck:
-    """Result of the previous check of a datastream. `waiting`: backlog of each partition in records."""
+    """Result of the previous check of a datastream. `waiting`: number of waiting records in each
+    partition."""
 
     requested_at: float
     answer: InquiryResult
@@ -124,7 +125,7 @@ def _waiting(evidence: Evidence) -> dict[str, int]:
 
 
 def _since(evidence: Evidence, former: _PreviousCheck, now: float) -> Evidence:
-    """Return the evidence, with a mark on lanes whose backlog has shrunk since the previous check."""
+    """Mark the lanes whose backlog has shrunk since the previous check."""
     seconds = now - former.requested_at
     lanes = (_caught_up(lane, former.waiting.get(lane.partition), seconds) for lane in evidence.lanes)
     return replace(evidence, lanes=tuple(lanes))

@@ -68,7 +68,7 @@ class LaneFacts(NamedTuple):
 
 
 class LaneJudgement(NamedTuple):
-    """State of a lane's copying, and predictions. None means unknown.
+    """State of a lane, and predictions about it. None means unknown.
 
     `since`: start of the state in monotonic seconds. `eta_seconds`: time until the backlog is empty.
     `seconds_to_loss`: time until the source deletes the first record that is not at the destination.

@@ -31,7 +31,7 @@ class SourcesAlone:
         self._looked_ms = 0
 
     def update(self, subjects: Iterable[ObjectiveSubject], now_ms: int) -> None:
-        """Update the tracked selections from all evaluated datastreams. `now_ms`: current time (epoch ms)."""
+        """Update the selections from the datastreams of an evaluation. `now_ms`: current time (epoch ms)."""
         is_near = 0 <= now_ms - self._looked_ms <= _MOST_APART_MS
         before, self._looked_ms = self._since if is_near else {}, now_ms
         self._since = {}

@@ -67,7 +67,8 @@ class TimelineEntry:
 
     @property
     def text_with_times(self) -> str:
-        """Text with the number of occurrences, and the time of the first if there are several."""
+        """Text of the entry; if the event has occurred several times, with their number and the first
+        time."""
         if self.times < 2 or self.first_ms is None:
             return self.text
         return f"{self.text} ({self.times} times since {clock_text(self.first_ms)})"

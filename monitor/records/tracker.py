@@ -58,7 +58,7 @@ class RestoredIncidents(NamedTuple):
 
 
 class IncidentTracker:
-    """Open incidents of this monitor, at most one per datastream."""
+    """Records of the open incidents, at most one for each datastream."""
 
     def __init__(self) -> None:
         self._open: dict[DatastreamName, IncidentRecord] = {}

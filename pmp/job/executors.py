@@ -56,7 +56,7 @@ class ExecutorWatch:
         self._had_any = False
 
     def update(self, executors: Iterable[Executor], now: float) -> None:
-        """Compare the executors with the executors at the last call. `now`: monotonic seconds. Raises
+        """Compare the executors with the executors of the last call. `now`: monotonic seconds. Raises
         AnalyticsError if the application had executors before but none for `wait_seconds`."""
         known = list(executors)
         active = sum(executor.is_active for executor in known)

@@ -118,7 +118,7 @@ def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) ->
 
 
 def as_held(loads: Mapping[TopicPartition, PartitionLoad]) -> dict[TopicPartition, PartitionLoad]:
-    """Return the loads, all marked as held (outdated)."""
+    """Return the loads with a mark that they are outdated (held)."""
     return {key: replace(load, rate_source=RateSource.HELD) for key, load in loads.items()}
 
 

@@ -212,7 +212,7 @@ def _rebalance(_: Services, basis: Basis, request: RebalanceRequest) -> Rebalanc
 
 
 def _plan(services: Services, basis: Basis, request: RebalanceRequest) -> ProposalAnswer:
-    """Return the changes of a rebalance, stored for an hour as a proposal."""
+    """Store the changes of a rebalance as a proposed plan for an hour, and return them."""
     state, decision = basis.planner.preview_with_state(request)
     plan, group = decision.plan or state.plan, request.group
     shown = shown_of(decision, group, len(plan.of_group(group)))

@@ -167,7 +167,7 @@ def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
 
 
 def _recovered_ms(incident: Mapping[str, Any]) -> int | None:
-    """Return since when the objective of an open incident is met again (epoch ms), or None."""
+    """Return the time since which an open incident's objective is met again (epoch ms), or None."""
     changes = [
         entry for entry in incident["timeline"] if entry["phase"] in ("detected", "relapsed", "recovered")
     ]

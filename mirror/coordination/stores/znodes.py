@@ -198,7 +198,7 @@ def change_each(
 ) -> None:
     """Apply the changes of many keys in a few transactions. If a transaction fails, apply its keys singly.
 
-    `made`: callback with the keys whose changes were applied. `make_alone`: callback for each key of a failed
+    `on_applied`: callback with the keys whose changes were applied. `apply_alone`: callback for each key of a failed
     transaction, which applies the changes of that key and reports errors. Raises Unreachable, SessionLost,
     and errors of the callbacks.
     """

@@ -66,7 +66,7 @@ class RouteWatch:
         return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
     def check_cached(self, datastreams: Sequence[Datastream], plan: Plan) -> RouteVerdict:
-        """Determine the same as `look`, but from stored and cached data, without requests."""
+        """Determine the same as `check`, but from stored and cached data, without requests."""
         self._map.recall(clusters_of(datastreams))
         topics = self._topic_discovery.known_topics(sorted({datastream.source for datastream in datastreams}))
         return self._apply(datastreams, plan, topics)

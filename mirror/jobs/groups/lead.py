@@ -158,7 +158,7 @@ def _reason(leader: Side, found: Counterparts, following: int, *, has_reset: boo
 def without_members(ruling: Ruling, at_source: ListedGroup, at_destination: ListedGroup) -> Ruling:
     """Return the decision, but without a commit at a cluster where the group has members.
 
-    `here`, `there`: description of the group at the source and at the destination.
+    `at_source`, `at_destination`: description of the group at the source and at the destination.
     """
     if ruling.reason.commits:
         if ruling.leader is Side.SOURCE and at_destination.has_members:

@@ -262,7 +262,7 @@ class TopicWatch:
     ) -> list[TopicEvidence]:
         """Return the evidence of use for each topic of a cluster.
 
-        `only`: name of a single topic; empty for all topics. Raises the errors of `look`, and
+        `only`: name of a single topic; empty for all topics. Raises the errors of `observe`, and
         IllegalTransition if a definition is unreadable.
         """
         if not definitions.is_whole:

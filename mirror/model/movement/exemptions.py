@@ -50,7 +50,7 @@ class LatencyExemption(NamedTuple):
     """Timestamp ranges (epoch ms) of a lane's records that are exempt from latency objectives.
 
     The exemption covers the records before `before_ms`, and the records from `since_ms` to before `until_ms`.
-    Later records wait behind exempt records, and do not count for a limited time from `patience_ms` on.
+    Later records wait behind exempt records, and do not count for a limited time from `grace_from_ms` on.
     """
 
     before_ms: int = 0
@@ -114,7 +114,7 @@ def with_resumption(
 class CatchUpGrace:
     """Exemption of a lane's records, in effect until the lane has caught up once.
 
-    `patience_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
+    `grace_ms`: time to catch up, in ms. The grace period ends early if the backlog has not shrunk for
     `_PROGRESS_MS`. Afterwards, later records count again, but the exempt records still do not.
     """
 

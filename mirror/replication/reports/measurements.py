@@ -34,7 +34,7 @@ class MeasurementInterval(NamedTuple):
     """Interval of a measurement of all lanes, and overdue responses at its end.
 
     `end_ms`, `length_ms`: end (epoch ms) and length of the interval. `now`: end of the interval (monotonic
-    seconds). `asked`: due time of the oldest outstanding response (monotonic seconds). `silent`:
+    seconds). `response_due`: due time of the oldest outstanding response (monotonic seconds). `silent`:
     `BrokerWatch.silent_since` of clusters with overdue responses.
     """
 

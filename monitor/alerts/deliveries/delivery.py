@@ -86,7 +86,7 @@ class Delivery(BackgroundThread):
 
     @property
     def accepted(self) -> frozenset[str]:
-        """Keys of the firing alerts that the receiver has accepted."""
+        """Keys of those firing alerts that the receiver has accepted."""
         with self._changed:
             return self._outbox.accepted
 

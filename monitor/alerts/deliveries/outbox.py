@@ -75,7 +75,7 @@ class Outbox:
 
     @property
     def accepted(self) -> frozenset[str]:
-        """Keys of the firing alerts that the receiver has accepted."""
+        """Keys of those firing alerts that the receiver has accepted."""
         entries = self._entries.items()
         return frozenset(key for key, entry in entries if entry.is_told and entry.notice.is_firing)
 
