@@ -9,7 +9,6 @@ from functools import cache
 from http import HTTPMethod, HTTPStatus
 from importlib.metadata import version
 
-import structlog
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -65,9 +64,10 @@ from api.resources.datastreams.datastreams import Renditions
 from api.resources.partitions import current_loads, histories, lags, progress, translations
 from api.services import Services
 from mirror.errors import HeadraceError, InvalidRequest, NotFound
+from mirror.loggers import get_logger
 from mirror.model.reasons import reason_of
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def create_app(services: Services) -> FastAPI:

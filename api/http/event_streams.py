@@ -13,7 +13,6 @@ from dataclasses import asdict
 from typing import Final
 
 import anyio.to_thread
-import structlog
 from anyio import CapacityLimiter
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -21,12 +20,13 @@ from starlette.types import Receive, Scope, Send
 from api.http.slow_calls import CallSlots
 from mirror.control.event_positions import EventPosition, Following, Publications, end_of, following
 from mirror.errors import Busy, TooOften, Unreachable
+from mirror.loggers import get_logger
 from mirror.model.metrics import PlacementEvent
 from mirror.model.reasons import reason_of
 from mirror.ports import Watch
 from mirror.wording import counted
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 MOST_LISTENERS: Final = 200
 BEAT_SECONDS: Final = 15.0
 """Interval of heartbeats to the listeners of event streams, in seconds. The feed also polls at this interval,

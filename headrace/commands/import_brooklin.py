@@ -45,11 +45,10 @@ def import_brooklin(
     from headrace.brooklin.importer import ImportOptions, take_over
     from headrace.console.terminal import print_json
     from headrace.coordination.client import COMMAND_SECONDS
-    from headrace.process.logs import log_to_stderr, silence_library
+    from headrace.process.logs import silence_library
     from headrace.settings import load_settings
     from mirror.settings import ZooKeeperSettings
 
-    log_to_stderr()
     silence_library("kazoo")  # the error reports its failures
     settings = load_settings(config)
     place = settings.zookeeper if same_security else ZooKeeperSettings()

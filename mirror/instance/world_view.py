@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.effects import LaneEffect, PlannedDatastreams, effects
@@ -35,6 +33,7 @@ from mirror.instance.loads.providers import GroupSources, LoadProviders
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import LoadWatch
 from mirror.instance.workers.costs import CapacityBook
+from mirror.loggers import get_logger
 from mirror.model.capacity.capacity import CapacityInUse
 from mirror.model.capacity.freeze import FreezeWindow, frozen_by
 from mirror.model.datastreams.datastream import Datastream, activated
@@ -46,7 +45,7 @@ from mirror.model.reasons import reason_of
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, Planner, Watch
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
 """Maximum milliseconds that a request waits for a slow load provider, before it is planned without loads."""

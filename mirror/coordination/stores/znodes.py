@@ -53,8 +53,6 @@ from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import quote, unquote
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.errors import (
     AlreadyExists,
@@ -63,11 +61,12 @@ from mirror.errors import (
     Unreachable,
     VersionConflict,
 )
+from mirror.loggers import get_logger
 from mirror.model.nodes import NewNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.model.reasons import reason_of
 from mirror.ports import NodeStore
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _K = TypeVar("_K")
 FORMAT: Final = 2
 VERSION: Final = "/version"

@@ -8,9 +8,8 @@ from enum import StrEnum
 from math import inf
 from typing import Final, NamedTuple
 
-import structlog
-
 from mirror.instance.workers.lane_track import LaneTrack
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import (
     SILENT_WORKER,
     LaneEvent,
@@ -27,7 +26,7 @@ from mirror.model.movement.history import LaneHistory
 from mirror.ports import Clock
 from mirror.worker.protocol import LaneRate, LimitedLane, WaitingLane
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 NOBODY: Final = -1
 """Worker number of a lane that no worker may copy."""
 _REMEMBERED_SECONDS: Final = 600.0

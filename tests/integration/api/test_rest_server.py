@@ -25,6 +25,7 @@ from headrace.console.event_stream import StreamMessage, follow
 from headrace.process.connections import RESERVE, RESERVED
 from headrace.process.rest import RestServer, unbound_listener
 from mirror.errors import ConfigError, Unreachable
+from mirror.loggers import set_threshold
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site, a_body
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -196,6 +197,7 @@ def test_a_caller_that_does_not_read_its_answer_is_ended() -> None:
 
 
 def test_what_is_logged_says_which_process_and_which_call_it_is_of(server: RestServer) -> None:
+    set_threshold("info")
     capture, before = LogCapture(), structlog.get_config()
     server.attach(Site().app)
     try:
