@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings, load_settings
@@ -16,11 +15,9 @@ from mirror.adapters.kafka.access import access_of
 from mirror.adapters.kafka.session import first_answer
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.cluster import CONTROL
+from mirror.model.bounds import REACH_SECONDS
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.context import EngineContext, EngineIdentity
-
-_REACH_SECONDS: Final = 5.0
-"""Maximum seconds for the first response of a cluster."""
 
 
 @contextmanager
@@ -70,4 +67,4 @@ def reach(bench: EngineContext, *clusters: ClusterRef) -> None:
     """
     for cluster in map(bench.cluster, clusters):
         if cluster.connections.any_open(CONTROL) is None:
-            bench.run(first_answer(bench.loop, cluster, _REACH_SECONDS))
+            bench.run(first_answer(bench.loop, cluster, REACH_SECONDS))

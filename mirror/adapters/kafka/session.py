@@ -17,6 +17,7 @@ from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
 from mirror.errors import HeadraceError, TimedOut, Unreachable
 from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.memory import BufferPool
+from mirror.model.bounds import REACH_SECONDS
 
 _HEAD_START_SECONDS: Final = 0.25
 """Seconds after which the next address is tried while the previous attempt continues."""
@@ -103,8 +104,6 @@ def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
 _T = TypeVar("_T")
 REQUEST_SECONDS: Final = 10.0
 """Timeout of one request, and of all attempts of one call, in seconds."""
-_REACH_SECONDS: Final = 5.0
-"""Maximum seconds for the first response of a broker on a new connection."""
 _IDLE_SECONDS: Final = 60.0
 _MOMENT_SECONDS: Final = 1.0
 """Maximum seconds to wait for another call's connection attempt, and minimum pause after a failed attempt."""
@@ -132,7 +131,7 @@ class ClusterSession:
         access: Callable[[], ClusterAccess],
         *,
         request_seconds: float = REQUEST_SECONDS,
-        reach_seconds: float = _REACH_SECONDS,
+        reach_seconds: float = REACH_SECONDS,
     ) -> None:
         self._name = name
         self._client_id = client_id
