@@ -197,17 +197,20 @@ class WorldView:
         )
 
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
-        """Return the loads with which each task was last planned. For tasks of a former leader, the last
-        known loads."""
+        """Return the loads with which each task of the plan was last planned. For tasks of a former leader,
+        the last known loads. Loads of other tasks are dropped."""
         sources = self._planning.providers.choose(datastreams)
         by_load = {group: source for group, source in sources.of.items() if group not in sources.by_count}
         known = {source: self._memory.newest.is_known(source) for source in set(by_load.values())}
+        former, loads = self._task_loads, dict[TaskName, float]()
         for placement in plan.tasks:
             source = by_load.get(placement.group)
-            if placement.task not in self._task_loads and source is not None and known[source]:
-                total = self._memory.newest.total(source, placement.partitions)
-                self._task_loads[placement.task] = total
-        return self._task_loads
+            if placement.task in former:
+                loads[placement.task] = former[placement.task]
+            elif source is not None and known[source]:
+                loads[placement.task] = self._memory.newest.total(source, placement.partitions)
+        self._task_loads = loads
+        return loads
 
     def decide(self, world: World) -> Decision:
         """Request the loads of the groups to plan, and plan."""
