@@ -19,7 +19,7 @@ def troubles_of(
     """Return a message for each group with stalled lanes. `undescribed`: assigned lanes whose spec cannot be
     sent to a worker. `ailing`: groups that may crash their worker process."""
     paused = {
-        key: state.reason
+        key: state.text
         for key, state in lanes.items()
         if state.phase is LanePhase.PAUSED and state.cause is not PauseCause.NO_TOPIC
     }
@@ -37,7 +37,7 @@ def without_topic(lanes: Mapping[LaneKey, LaneStatus]) -> dict[GroupName, str]:
     """Return a sentence for each group with lanes whose destination topic does not exist."""
     return _sentences(
         {
-            key: state.reason
+            key: state.text
             for key, state in lanes.items()
             if state.phase is LanePhase.PAUSED and state.cause is PauseCause.NO_TOPIC
         },
