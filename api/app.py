@@ -80,7 +80,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.slow_calls = SlowCalls(services.limits.slow_calls_at_once)
     app.state.credentials = FleetCredentials(services.secret, services.clock)
     app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
-    app.state.event_feed = EventFeed(services.events.publications, most_each=services.limits.streams_at_once)
+    app.state.event_feed = EventFeed(services.events.history, most_each=services.limits.streams_at_once)
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.snapshot, services.clock, services.metrics))
     app.state.registry.register(CertificateCollector(services.certificates, services.clock))

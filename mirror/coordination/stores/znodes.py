@@ -16,6 +16,7 @@
     /requests/r-<sequence>         requests from users and the monitor to the leader
     /operations/o-<sequence>       outcomes of requests, stops and deletions of one day, by group
     /proposals/p-<sequence>        computed plans for review, the latest of each group
+    /events                        number of the first publication of events, random for each log
     /events/e-<sequence>           changes with their reasons, the latest of each group
     /loads/<instance>/<chunk>      rates measured by the instance
     /costs/<instance>              cost of copying on the instance, by group and hour

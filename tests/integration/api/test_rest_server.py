@@ -26,6 +26,7 @@ from headrace.process.connections import RESERVE, RESERVED
 from headrace.process.rest import RestServer, unbound_listener
 from mirror.errors import ConfigError, Unreachable
 from mirror.loggers import set_threshold
+from mirror.model.metrics import NO_EVENTS
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site, a_body
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -359,13 +360,13 @@ def test_the_command_line_follows_a_stream_and_hears_of_its_end(server: RestServ
             call.result(PATIENCE_SECONDS)
     client.close()
     assert told[0].event is not None
-    assert told[0].identity == "1-0"
+    assert told[0].identity == f"{site.leader.events.history(NO_EVENTS, lambda: None).first + 1}-0"
     assert "stream; retrying in" in noted[0]
 
 
 def test_a_listener_that_goes_leaves_its_place(server: RestServer) -> None:
     site = Site()
-    site.app.state.event_feed = feed = EventFeed(site.leader.events.publications, most_listeners=1)
+    site.app.state.event_feed = feed = EventFeed(site.leader.events.history, most_listeners=1)
     server.attach(site.app)
     server.start()
     url, headers = f"http://{server.address}/v1/events", {"Accept": "text/event-stream"}
