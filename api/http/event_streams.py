@@ -180,8 +180,7 @@ class EventStream(StreamingResponse):
 
     The id of an event is the position after the event; its `data` is the event as JSON. An event of type
     `gap` reports missed events: `reason`, and whether the event log was replaced (`is_reset`). For events
-    excluded by `only`, just the ids are sent, so that a resuming
-    listener reports no gap for them.
+    excluded by `only`, just the ids are sent, so that a resuming listener reports no gap for them.
     """
 
     def __init__(
