@@ -9,7 +9,6 @@ from functools import cache
 from http import HTTPMethod, HTTPStatus
 from importlib.metadata import version
 
-import structlog
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -65,9 +64,10 @@ from api.resources.datastreams.datastreams import Renditions
 from api.resources.partitions import current_loads, histories, lags, progress, translations
 from api.services import Services
 from mirror.errors import HeadraceError, InvalidRequest, NotFound
+from mirror.loggers import get_logger
 from mirror.model.reasons import reason_of
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def create_app(services: Services) -> FastAPI:
@@ -80,7 +80,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.slow_calls = SlowCalls(services.limits.slow_calls_at_once)
     app.state.credentials = FleetCredentials(services.secret, services.clock)
     app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
-    app.state.event_feed = EventFeed(services.events.publications, most_each=services.limits.streams_at_once)
+    app.state.event_feed = EventFeed(services.events.history, most_each=services.limits.streams_at_once)
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.snapshot, services.clock, services.metrics))
     app.state.registry.register(CertificateCollector(services.certificates, services.clock))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import structlog
 from pydantic import Field
 
 from api.access.listener_settings import AccessSettings, BrooklinListenerSettings, LimitSettings, TlsSettings
@@ -10,9 +9,10 @@ from api.access.origins import HOST, PORT, is_loopback
 from api.metrics.partitions import MetricSettings
 from mirror.errors import ConfigError
 from mirror.instance.health import Health
+from mirror.loggers import get_logger
 from mirror.options import Settings
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class ApiSettings(Settings):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from api.services import LatencyHistoryQuery, LoadHistoryQuery, no_history
 from headrace.clusters.directory import ClusterDirectory
 from headrace.errors import requirements_of
 from headrace.settings import HeadraceSettings
 from mirror.errors import HistoryUnavailable, NotFound
+from mirror.model.bounds import REACH_SECONDS
 from mirror.model.topics import TopicPartition
 from pinot.history.points import LatencyHistory, LoadHour
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pinot.client import PinotClient
 
 Hours: TypeAlias = Mapping[TopicPartition | None, Sequence[LoadHour]]
-_PATIENCE_SECONDS: Final = 5.0
 
 
 def histories_of(
@@ -27,8 +27,8 @@ def histories_of(
 ) -> tuple[Callable[[LoadHistoryQuery], Hours], Callable[[LatencyHistoryQuery], LatencyHistory]]:
     """Return two functions, which read past loads and past latencies.
 
-    The functions query Pinot without retries, with a timeout of at most 5 s, because a caller waits for the
-    response. The functions raise HistoryUnavailable, Unreachable, TimedOut and AnalyticsError.
+    The functions query Pinot without retries, with a timeout of at most `REACH_SECONDS`, because a caller
+    waits for the response. The functions raise HistoryUnavailable, Unreachable, TimedOut and AnalyticsError.
     """
     is_wanted = settings.mirror.leader.load_provider == "pinot" or "pinot" in settings.model_fields_set
     if not is_wanted:
@@ -71,7 +71,7 @@ def _client(settings: HeadraceSettings) -> PinotClient:
         raise HistoryUnavailable(
             f"cannot read history: {error.name} is not installed", advice=f"pip install {wanted}"
         ) from error
-    patience = min(settings.pinot.timeout_seconds, _PATIENCE_SECONDS)
+    patience = min(settings.pinot.timeout_seconds, REACH_SECONDS)
     return PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
 
 

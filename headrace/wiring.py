@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import httpx
-import structlog
 
 from api.access.gate import AccessMethods
 from api.access.listener_settings import TlsSettings
@@ -89,12 +88,13 @@ from mirror.instance.snapshot import RunningInstance
 from mirror.instance.workers.costs import CostStore
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.jobs.retirement.steps import TopicRetirements
+from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 from mirror.worker.pool import PoolLimits, Spawn
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 _TO_OTHERS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=30.0)
 """Limits of connections to other instances.

@@ -26,6 +26,7 @@ from mirror.adapters.kafka.access import access_of
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
 from mirror.model.metrics import MirrorMetric
 from mirror.replication.context import EngineContext, EngineIdentity
@@ -70,7 +71,7 @@ def _name_plan(epoch: Epoch) -> None:
 def _run(channel: int, number: int, instance: InstanceName) -> None:
     settings = load_settings()
     configure_logs(settings.logging, instance=instance, worker=number)
-    log = structlog.get_logger("headrace.worker")
+    log = get_logger("headrace.worker")
     log.info("worker started", data_plane=data_plane())
     worker, metric_topic = build_worker(settings, socket.socket(fileno=channel), instance)
     gc.freeze()

@@ -1,12 +1,13 @@
 """Loggers that import structlog only when they write the first event.
 
-structlog and its imports need 8 MB of memory and 0.2 s of processor time. Workers of a copy
-and short commands rarely log anything. The modules that they import use these loggers, other modules use
-`structlog.get_logger`; the lines are the same.
+All modules log through them, so one threshold and one set-up apply to every event of a process. structlog
+and its imports need 8 MB of memory and 0.2 s of processor time; workers of a copy and short commands rarely
+log anything.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Final, Literal
 
@@ -20,6 +21,15 @@ _DEBUG, _INFO, _WARNING, _ERROR = range(4)
 class _Output:
     threshold = _WARNING
     configure: Configure = None
+    lock = threading.Lock()
+
+    @classmethod
+    def set_up(cls) -> None:
+        """Call `configure` once. Other threads that log meanwhile wait, so no event precedes the set-up."""
+        with cls.lock:
+            if cls.configure is not None:
+                cls.configure()
+                cls.configure = None
 
 
 def set_threshold(level: Level, configure: Configure = None) -> tuple[Level, Configure]:
@@ -67,8 +77,7 @@ class Logger:
         import structlog
 
         if _Output.configure is not None:
-            _Output.configure()
-            _Output.configure = None
+            _Output.set_up()
         getattr(structlog.get_logger(self._name), method)(event, **fields)
 
 

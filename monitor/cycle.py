@@ -9,10 +9,9 @@ from enum import Enum
 from functools import partial
 from typing import Final, Protocol
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.causes.evidence import Evidence
@@ -29,7 +28,7 @@ from monitor.objectives.verdicts import judge_all, least_objective_ms, windows_o
 from monitor.ports import Measurements, Service
 from monitor.rebalances import Rebalancing, RequestOutcome, RequestResult
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _LONGEST_REST_SECONDS: Final = 15.0
 
 

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
-import structlog
-
 from mirror.errors import AnalyticsError, Unreachable
+from mirror.loggers import get_logger
 from mirror.ports import Clock
 from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import Observations, Source
@@ -16,7 +15,7 @@ from monitor.objectives.late_times import LateTopics
 from monitor.objectives.past import PastMeasurements, TopicLatencySums
 from monitor.ports import Measurements
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 _ASK_AGAIN_SECONDS: Final = 60.0
 """Seconds before the preferred source of measurements is retried. A read from an unavailable server takes the

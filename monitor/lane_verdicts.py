@@ -46,7 +46,7 @@ def judged(lane: LaneStatus, now: float) -> LaneJudgement:
         at = track.loss_at()
         return IN_TIME if at == inf else LaneJudgement(MovementState.OK, seconds_to_loss=max(at - now, 0.0))
     activity = _ACTIVITY[lane.phase]
-    facts = LaneFacts(activity, lane.cause, lane.reason, lane.held_back, lane.since)
+    facts = LaneFacts(activity, lane.cause, lane.reason, lane.held_back, lane.since, offset=lane.offset)
     return judge_lane(track.history, facts, now)
 
 

@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Final, Protocol
 
-import structlog
-
 from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.instance.health import Health
+from mirror.loggers import get_logger
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 PART: Final = "monitor"
 """Component of `/v1/health` on every instance with an enabled monitor.
 

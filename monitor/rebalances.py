@@ -6,10 +6,9 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-import structlog
-
 from mirror.coordination.monitors.effect import PlacementEffect
 from mirror.errors import LoadUnavailable
+from mirror.loggers import get_logger
 from mirror.model.bounds import LONGEST_REASON
 from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName
@@ -25,7 +24,7 @@ from monitor.actions import (
 )
 from monitor.ports import Service
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class RequestOutcome(Enum):

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import structlog
-
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.ports import Clock
 from pinot.client import PinotClient
 from pinot.partitions import rollups
@@ -22,7 +21,7 @@ from pinot.time_range import TimeRange
 from pmp.ports import HourSink
 from pmp.rounds import RoundService
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _AHEAD_MS: Final = HOUR_MS
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-import structlog
-
 from mirror.background_thread import BackgroundThread
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class ThreadService(BackgroundThread):

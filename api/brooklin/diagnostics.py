@@ -133,7 +133,7 @@ def _datastream_state(name: str, mine: Iterable[Datastream], services: Services)
     datastream = _named(name, mine)
     lanes = _lanes_of(datastream, services)
     still = {
-        str(partition): {"reason": state.phase.name, "description": state.reason}
+        str(partition): {"reason": state.phase.name, "description": state.text}
         for partition, state in lanes.items()
         if state.phase in {LanePhase.PAUSED, LanePhase.WAITING}
     }

@@ -15,7 +15,6 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-import structlog
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -24,10 +23,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.access.gate import LISTENER
 from api.http.problems import status_of
 from mirror.errors import HeadraceError, IllegalTransition, InvalidRequest, KeyReused, RefusedFields
+from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.bounds import shown
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _EXCEPTION: Final = "com.linkedin.restli.server.RestLiServiceException"
 STATUS: Final[Mapping[type[HeadraceError], HTTPStatus]] = {
     RefusedFields: HTTPStatus.BAD_REQUEST,

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-import structlog
 from fastapi import FastAPI
 from starlette.datastructures import MutableHeaders
 
@@ -29,6 +28,7 @@ from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import DamagedState, HeadraceError, NotFound, SessionLost, Unreachable
 from mirror.instance.loads.assessments import Assessment
+from mirror.loggers import get_logger
 from mirror.model.capacity.advice import Advice
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.metrics import PlacementEvent
@@ -282,7 +282,7 @@ def _named(known: Any, name: DatastreamName) -> StoredDatastream | DamagedDefini
     return (readable or damaged)[0]
 
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 OFTEN_SECONDS: Final = 5.0
 SELDOM_SECONDS: Final = 60.0
 

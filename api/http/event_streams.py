@@ -13,20 +13,20 @@ from dataclasses import asdict
 from typing import Final
 
 import anyio.to_thread
-import structlog
 from anyio import CapacityLimiter
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from api.http.slow_calls import CallSlots
-from mirror.control.event_positions import EventPosition, Following, Publications, end_of, following
+from mirror.control.event_positions import EventPosition, Following, Gap, end_of, following
 from mirror.errors import Busy, TooOften, Unreachable
-from mirror.model.metrics import PlacementEvent
+from mirror.loggers import get_logger
+from mirror.model.metrics import NO_EVENTS, EventHistory, PlacementEvent
 from mirror.model.reasons import reason_of
 from mirror.ports import Watch
 from mirror.wording import counted
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 MOST_LISTENERS: Final = 200
 BEAT_SECONDS: Final = 15.0
 """Interval of heartbeats to the listeners of event streams, in seconds. The feed also polls at this interval,
@@ -36,7 +36,7 @@ _AGAIN_SECONDS: Final = 2.0
 
 _PLACE_SECONDS: Final = 15
 
-ReadLog = Callable[[Publications, Watch], Publications]
+ReadLog = Callable[[EventHistory, Watch], EventHistory]
 """Callback that returns the current content of the event log.
 
 The argument is the previous content. The watch is called when the log changes again.
@@ -63,7 +63,7 @@ class EventFeed:
         self._most = most_listeners
         self._most_each = most_each
         self._listeners = CallSlots(most_listeners, most_each)
-        self._kept: Publications | None = None
+        self._kept: EventHistory | None = None
         self._reading: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._rung = asyncio.Event()
@@ -128,7 +128,7 @@ class EventFeed:
             pause = self._beat_seconds
             try:
                 found = await anyio.to_thread.run_sync(
-                    self._read, self._kept or {}, self._ring, limiter=limiter, abandon_on_cancel=True
+                    self._read, self._kept or NO_EVENTS, self._ring, limiter=limiter, abandon_on_cancel=True
                 )
             except Exception as error:  # noqa: BLE001 - top of the loop that serves all listeners
                 _log.warning("cannot read events", reason=reason_of(error))
@@ -168,7 +168,6 @@ EXAMPLE: Final = {
 }
 _BEAT: Final = b": nothing new\n\n"
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-_GAP: Final = "the events in between are no longer stored"
 
 
 class EventStream(StreamingResponse):
@@ -180,8 +179,8 @@ class EventStream(StreamingResponse):
     counts.
 
     The id of an event is the position after the event; its `data` is the event as JSON. An event of type
-    `gap` reports missed events. For events excluded by `only`, just the ids are sent, so that a resuming
-    listener reports no gap for them.
+    `gap` reports missed events: `reason`, and whether the event log was replaced (`is_reset`). For events
+    excluded by `only`, just the ids are sent, so that a resuming listener reports no gap for them.
     """
 
     def __init__(
@@ -217,7 +216,8 @@ class EventStream(StreamingResponse):
 
 
 def _publication(found: Following, only: frozenset[str] | None) -> bytes:
-    parts = [_message("event: gap\n", {"reason": _GAP})] if found.missed else []
+    gap: dict[str, object] = {"reason": found.gap, "is_reset": found.gap is Gap.RESET}
+    parts = [] if found.gap is None else [_message("event: gap\n", gap)]
     chosen = [(behind, event) for behind, event in found.events if only is None or event.datastream in only]
     parts += [_message(f"id: {behind}\n", event_answer(event)) for behind, event in chosen]
     if not chosen or chosen[-1][0] != found.position:

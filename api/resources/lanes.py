@@ -87,7 +87,7 @@ class MovementAnswer(BaseModel):
             return None
         return cls(
             state=found.state.value,
-            reason=found.reason,
+            reason=found.text,
             since_ms=since_ms,
             eta_seconds=_rounded(found.eta_seconds),
             seconds_to_loss=_rounded(found.seconds_to_loss),
@@ -239,7 +239,7 @@ class LaneAnswer(PartitionState):
             worker=state.worker,
             phase=state.phase,
             by="itself" if state.phase is LanePhase.PAUSED else None,
-            reason=state.reason or state.held_back,
+            reason=state.text or state.held_back,
             lag_records=lag_records,
             lag_ms=lag_ms,
             position=position,
@@ -315,7 +315,7 @@ class LaneSummary(NamedTuple):
             key.partition,
             state.spec.task,
             state.phase,
-            state.reason or state.held_back,
+            state.text or state.held_back,
             state.phase if movement is None else movement.value,
             *state.lag,
             *state.ends,

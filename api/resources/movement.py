@@ -57,6 +57,9 @@ class StateCountAnswer(StateCount, RecordAnswer):
         "without_process": (
             "Number of partitions in this state whose worker process is missing or does not respond."
         ),
+        "offset": (
+            "Source offset at which the partition in `worst` resumes, if it has paused itself; null: unknown."
+        ),
     }
 
     state: Annotated[MovementState, by_value(MovementState)]

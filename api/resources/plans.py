@@ -108,8 +108,9 @@ def events(
     """Return changes and their reasons, newest first.
 
     With `Accept: text/event-stream`, the response is a stream of Server-Sent Events, oldest first, starting
-    now or after `Last-Event-ID`. An event `gap` reports missed events. The stream ends when the credentials
-    of the request expire.
+    now or after `Last-Event-ID`. An event `gap` reports missed events: the reason, and whether the event log
+    was replaced (`is_reset`), as after the loss of the coordination store; all events of the new log follow.
+    The stream ends when the credentials of the request expire.
     """
     only = None if datastream is None else reads.names_of(datastream)
     if MEDIA_TYPE in accept:

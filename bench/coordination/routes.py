@@ -5,7 +5,6 @@ ZooKeeper is real. Cluster metadata is simulated, so the time to list topics is 
 
 from __future__ import annotations
 
-import logging
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,8 +12,6 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final
-
-import structlog
 
 from headrace.process.interpreter import collect_seldom
 from mirror.adapters.settings import ZooKeeperSettings
@@ -37,6 +34,7 @@ from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_map import RouteMap
 from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
+from mirror.loggers import set_threshold
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming, TopicSelection
@@ -110,7 +108,7 @@ def _timed(step: Callable[[], object]) -> tuple[float, float]:
 def main() -> None:
     """Measure each shape under a separate ZooKeeper root."""
     collect_seldom()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    set_threshold("error")
     with ExitStack() as exit_stack:
         folder = exit_stack.enter_context(tempfile.TemporaryDirectory())
         server = ZooKeeperServer("zookeeper", Path(folder), free_ports(1)[0])

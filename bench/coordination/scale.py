@@ -8,7 +8,6 @@ with the leader for the processors only; in a real fleet, they have their own.
 from __future__ import annotations
 
 import gc
-import logging
 import multiprocessing
 import os
 import statistics
@@ -25,7 +24,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
-import structlog
 
 from assigner.planner import LoadPlanner
 from bench.mirror.rig.clusters import chosen
@@ -56,6 +54,7 @@ from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.loads.store import ObservationStore
+from mirror.loggers import set_threshold
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, InstanceName
 from mirror.model.load import TaskCapacity, TaskLimits
@@ -166,7 +165,7 @@ class _Fleet:
 
 def _serve_fleet(new_session: NewSession, orders: Connection) -> None:
     collect_seldom()  # as an instance does
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    set_threshold("error")
     _Fleet(new_session).serve(orders)
 
 
@@ -341,7 +340,7 @@ def _print_sizes(store: KafkaStore) -> None:
 def main() -> None:
     """Run the cases alternately, and print the medians side by side."""
     collect_seldom()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    set_threshold("error")
     print(f"{DATASTREAMS} datastreams, {DATASTREAMS * TOPICS_EACH} topics, {INSTANCES} instances")
     found: dict[str, list[Mapping[str, float]]] = {}
     for _ in range(int(os.environ.get("RUNS", "1"))):

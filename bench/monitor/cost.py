@@ -15,18 +15,17 @@ from __future__ import annotations
 import gc
 import io
 import json
-import logging
 import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 import fastavro
-import structlog
 
 from bench.monitor.rig.states import REPORT_SECONDS, Spent, seconds_of, states_of_fleet
 from headrace.process.interpreter import collect_seldom
 from headrace.process.machine_code import data_plane, worker_command
+from mirror.loggers import set_threshold
 from mirror.model.identifiers import DatastreamName
 from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.metrics import MirrorMetric
@@ -305,7 +304,7 @@ def main() -> None:
 
 def _measure() -> None:
     collect_seldom()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    set_threshold("off")
     gc.collect()
     partitions = DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH
     print(f"{DATASTREAMS:,} datastreams, {partitions:,} partitions; percent of one core, all together")

@@ -8,19 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.kafka.access import access_of
-from mirror.adapters.kafka.session import first_answer
+from mirror.adapters.kafka.session import first_answer, first_listener
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.cluster import CONTROL
+from mirror.model.bounds import REACH_SECONDS
 from mirror.model.identifiers import ClusterRef
 from mirror.replication.context import EngineContext, EngineIdentity
-
-_REACH_SECONDS: Final = 5.0
-"""Maximum seconds for the first response of a cluster."""
 
 
 @contextmanager
@@ -62,12 +59,14 @@ def bench_of(
 
 
 def reach(bench: EngineContext, *clusters: ClusterRef) -> None:
-    """Wait until a broker of each cluster has responded.
+    """Wait until a broker of each cluster has responded at an address that it advertises.
 
     Requests are retried for half a minute, because a broker may be restarting. A command calls this function
-    first, to fail at once if the address is wrong or the cluster is down. Raises Unreachable, TimedOut,
-    NotAuthorized, ConfigError.
+    first, to fail at once if the address is wrong, the cluster is down, or this host cannot reach the
+    advertised listeners. Raises Unreachable, TimedOut, NotAuthorized, ConfigError.
     """
     for cluster in map(bench.cluster, clusters):
         if cluster.connections.any_open(CONTROL) is None:
-            bench.run(first_answer(bench.loop, cluster, _REACH_SECONDS))
+            until = bench.loop.now() + REACH_SECONDS
+            bench.run(first_answer(bench.loop, cluster, REACH_SECONDS))
+            bench.run(first_listener(bench.loop, cluster, until - bench.loop.now()))

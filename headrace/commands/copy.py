@@ -120,10 +120,8 @@ def copy(
     from headrace.console.files import write_file
     from headrace.copy.report import document_of, print_outcome, print_plan
     from headrace.copy.run import CopyRun
-    from headrace.process.logs import log_to_stderr
     from headrace.settings import load_settings
 
-    log_to_stderr()
     started = time.monotonic()
     job = replace(_job(ctx.params), own=own_topics(load_settings(config)))
     if report is not None:

@@ -44,19 +44,18 @@ def import_brooklin(
     """
     from headrace.brooklin.importer import ImportOptions, take_over
     from headrace.console.terminal import print_json
-    from headrace.coordination.client import COMMAND_SECONDS
-    from headrace.process.logs import log_to_stderr, silence_library
+    from headrace.process.logs import silence_library
     from headrace.settings import load_settings
+    from mirror.model.bounds import REACH_SECONDS
     from mirror.settings import ZooKeeperSettings
 
-    log_to_stderr()
     silence_library("kazoo")  # the error reports its failures
     settings = load_settings(config)
     place = settings.zookeeper if same_security else ZooKeeperSettings()
     named = {
         "servers": zookeeper,
         "root": f"/{cluster.strip('/')}",
-        "connect_timeout_seconds": COMMAND_SECONDS,
+        "connect_timeout_seconds": REACH_SECONDS,
     }
     there = place.model_copy(update=named)
     options = ImportOptions(hashed_groups=hashed_groups, owner=owner, paused=paused, apply=apply)

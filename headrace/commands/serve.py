@@ -13,12 +13,12 @@ import typer
 from headrace.commands.options import ConfigOption
 from headrace.console.access.document import OFFSET_VARIABLE, config_file
 from headrace.process.stop_signals import on_stop_signals
+from mirror.loggers import Logger, get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prometheus_client import CollectorRegistry
-    from structlog.stdlib import BoundLogger
 
     from headrace.settings import HeadraceSettings
     from headrace.wiring import BuiltInstance
@@ -101,17 +101,15 @@ def _report_gaps(settings: HeadraceSettings, health: Health) -> None:
     report_planner(settings, health)
 
 
-def _log_of_service(settings: HeadraceSettings, name: InstanceName) -> BoundLogger:
+def _log_of_service(settings: HeadraceSettings, name: InstanceName) -> Logger:
     """Set up logging, log the version and the kind of data plane, and return the logger of the service."""
     from importlib.metadata import version
-
-    import structlog
 
     from headrace.process.logs import configure_logs
     from headrace.process.machine_code import COMPILED, INTERPRETED, SWITCH, found
 
     configure_logs(settings.logging, instance=name)
-    log: BoundLogger = structlog.get_logger("headrace.serve")
+    log = get_logger("headrace.serve")
     log.info("starting", version=version("headrace"), data_plane=COMPILED if found() else INTERPRETED)
     if not found():
         log.warning(

@@ -24,7 +24,7 @@ from mirror.errors import (
     Unreachable,
     kind_named,
 )
-from mirror.model.bounds import shown
+from mirror.model.bounds import REACH_SECONDS, shown
 
 _T = TypeVar("_T")
 _AS_OF: Final = "As-Of-Ms"
@@ -33,8 +33,6 @@ _AS_SENT: Final = {"Accept-Encoding": "identity"}
 """Header for an uncompressed response. A compressed response could expand to thousands of times its size."""
 _SILENCE_SECONDS: Final = 45.0
 """Read timeout of an event stream: three heartbeat intervals."""
-_CONNECT_SECONDS: Final = 5.0
-"""Connect timeout, in which the kernel sends two lost packets again."""
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
 _AWAY: Final = frozenset({502, 503, 504})
 """HTTP statuses of a proxy without a backend, or of an instance with a failed component."""
@@ -128,7 +126,7 @@ class RestClient:
 
     def _timeout(self, read_seconds: float) -> httpx.Timeout:
         seconds = self._timeout_seconds
-        return httpx.Timeout(seconds, read=read_seconds, connect=min(seconds, _CONNECT_SECONDS))
+        return httpx.Timeout(seconds, read=read_seconds, connect=min(seconds, REACH_SECONDS))
 
     def _send(self, send: Callable[[httpx.Client], httpx.Response], *, may_repeat: bool) -> httpx.Response:
         """Send a request to the first instance that responds. Raises the last TransportError.

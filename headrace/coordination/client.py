@@ -18,14 +18,13 @@ from mirror.adapters.kafka_store.store import StoreEvents
 from mirror.adapters.settings import KafkaCluster, ZooKeeperSettings
 from mirror.errors import ConfigError, HeadraceError
 from mirror.instance.health import Health
+from mirror.model.bounds import REACH_SECONDS
 from mirror.model.nodes import SessionState
 from mirror.ports import NodeStore
 
 if TYPE_CHECKING:
     from mirror.adapters.zookeeper import ZooKeeper
 
-COMMAND_SECONDS: Final = 5.0
-"""Maximum seconds for which a command waits for ZooKeeper."""
 PART: Final = "coordination store"
 """Component of the health report for the coordination store."""
 
@@ -187,7 +186,7 @@ def _started(settings: HeadraceSettings, command: str) -> Iterator[CoordinationC
     client: CoordinationClient
     match settings.store:
         case StoreKind.ZOOKEEPER:
-            seconds = min(settings.zookeeper.connect_timeout_seconds, COMMAND_SECONDS)
+            seconds = min(settings.zookeeper.connect_timeout_seconds, REACH_SECONDS)
             prompt = {"connect_timeout_seconds": seconds}
             client = zookeeper_client(settings.zookeeper.model_copy(update=prompt))
         case StoreKind.KAFKA:

@@ -323,8 +323,8 @@ class CopyRun:
     def _note(self, event: LaneEvent) -> None:
         partition, progress = str(event.key.partition), self.progress
         if isinstance(event, LanePaused):
-            progress.paused[partition] = progress.stuck[partition] = event.reason
-            progress.reasons.setdefault(common_text(event.reason, partition), (partition, event.reason))
+            progress.paused[partition] = progress.stuck[partition] = event.text
+            progress.reasons.setdefault(common_text(event.reason, partition), (partition, event.text))
         elif isinstance(event, LaneResumed):
             progress.paused.pop(partition, None)
 

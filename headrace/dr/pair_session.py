@@ -5,10 +5,10 @@ from __future__ import annotations
 import getpass
 import math
 import socket
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -21,6 +21,7 @@ from headrace.console.client import RestClient
 from headrace.console.durations import duration_seconds
 from headrace.dr.acts import SwitchoverActs
 from headrace.dr.datastreams import PairDatastreams
+from headrace.dr.outages import OutageReports, undo_advice, waiting_advice
 from headrace.dr.state_store import PairStateStore, fresh_state, store_of, with_settings
 from headrace.dr.tail import copy_tail, exported_ends, exported_records
 from headrace.settings import HeadraceSettings
@@ -36,7 +37,16 @@ from mirror.jobs.dr.fork import (
     document_of,
     record_limit,
 )
-from mirror.jobs.dr.operation import Kind, PairState, Step, begin, fork_of_pair, is_returning, operation_of
+from mirror.jobs.dr.operation import (
+    Kind,
+    PairState,
+    Step,
+    Switchover,
+    begin,
+    fork_of_pair,
+    is_returning,
+    operation_of,
+)
 from mirror.jobs.dr.settings import PairSettings
 from mirror.lane.rules import RoutingRules
 from mirror.model.expressions import expression_of
@@ -89,8 +99,30 @@ class PairSession:
         return f"{getpass.getuser()}@{socket.gethostname()}"
 
     def run(self, planned: PairState, seconds: float) -> PairState:
-        """Run or resume a planned operation of the pair. Raises the errors of `Driver.run`."""
-        return self._driver(seconds).run(planned)
+        """Run or resume a planned operation of the pair. Reports clusters that do not respond. Raises the
+        errors of `Driver.run`."""
+        operation, until = operation_of(planned), self.bench.loop.now() + seconds
+
+        def note(text: str) -> None:
+            nonlocal operation
+            if isinstance(text, Step):
+                operation = operation.with_(reached=text)
+            self.note(text)
+
+        def advice(silent: str) -> str:
+            now = self.bench.loop.now()
+            left = until - now if now < until else until + _UNDO_SECONDS - now
+            return waiting_advice(self.name, operation, silent, max(left, 0.0))
+
+        with self._outage_reports(operation, advice):
+            return self._driver(until, note).run(planned)
+
+    def _outage_reports(
+        self, operation: Switchover, advice: Callable[[str], str]
+    ) -> AbstractContextManager[None]:
+        is_failover = operation.kind is Kind.FAILOVER  # does not need the lost cluster
+        needed = (operation.target,) if is_failover else (operation.origin, operation.target)
+        return OutageReports(self.bench, needed, advice, self.note).watching()
 
     def planned_failover(self, target: str, max_loss: str, accepted: str) -> PairState:
         """Return the state that the pair would have with a failover and its measured loss, without storing
@@ -116,14 +148,14 @@ class PairSession:
 
         Raises the errors of `Driver.run`.
         """
-        until = time.monotonic() + seconds
+        until = self.bench.loop.now() + seconds
         state = self.state()
         if not is_returning(state):
             state = self.run(self.planned("", Kind.FAILBACK), seconds)
             if state.history[-1].failure:
                 return state
         target = self.settings.other(state.active)
-        return self.run(self.planned(target), max(until - time.monotonic(), 0.0))
+        return self.run(self.planned(target), max(until - self.bench.loop.now(), 0.0))
 
     def tail(self, state: PairState, selection: str) -> tuple[Fork, dict[TopicPartition, int]]:
         """Return the exact fork, and the end offsets on the lost cluster of the selected topics.
@@ -175,23 +207,26 @@ class PairSession:
         Raises IllegalTransition without an operation, or after the point of no return.
         """
         state = self.state()
-        continued = state.with_(operation=operation_of(state).by(self.operator))
-        return self._driver(0.0).undo(continued, reason)
+        operation = operation_of(state).by(self.operator)
 
-    def _driver(self, seconds: float) -> Driver:
-        until = time.monotonic() + seconds
+        with self._outage_reports(operation, partial(undo_advice, seconds=_UNDO_SECONDS)):
+            driver = self._driver(self.bench.loop.now(), self.note)
+            return driver.undo(state.with_(operation=operation), reason)
+
+    def _driver(self, until: float, note: Callable[[str], None]) -> Driver:
+        """Return a driver that retries steps until a time (monotonic seconds), and an undo longer."""
         reported: list[str] = []
 
         def may_repeat(error: HeadraceError, is_undo: bool) -> bool:
-            if time.monotonic() >= until + (_UNDO_SECONDS if is_undo else 0.0):
+            if self.bench.loop.now() >= until + (_UNDO_SECONDS if is_undo else 0.0):
                 return False
             if reported[-1:] != [str(error)]:
                 reported.append(str(error))
-                self.note(str(error))
+                note(str(error))
             self.bench.run(self._pause())
             return True
 
-        return Driver(self.acts, self.store, self.bench.clock, may_repeat, self.note)
+        return Driver(self.acts, self.store, self.bench.clock, may_repeat, note)
 
     async def _pause(self) -> None:
         await self.bench.loop.sleep(_PAUSE_SECONDS)

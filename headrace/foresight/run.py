@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from headrace.foresight.history import AskLoads, PastHours
 from headrace.foresight.sizing_advisor import History, Means, SizingAdvisor
 from headrace.foresight.sums import AskSums, PastSums, SumQuery
@@ -19,6 +17,7 @@ from mirror.errors import HeadraceError, HistoryUnavailable
 from mirror.instance.health import Health
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.expectation import ExpectedLoads
+from mirror.loggers import get_logger
 from mirror.model.capacity.advice import Advice, sentence_with_age
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from mirror.model.identifiers import ClusterRef, GroupName
     from mirror.model.load import LoadSums
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 PART: Final = "advice"
 """Component of the health report for sizing advice."""
 _LOOK_SECONDS: Final = 1.0

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from api.services import Services
 from assigner.advice.decide import AdviceTerms, FleetSize, advise
 from assigner.advice.past import least_tasks, past_need
@@ -28,6 +26,7 @@ from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.expectation import ExpectedLoads
 from mirror.instance.loads.providers import GroupSources, chosen_sources
+from mirror.loggers import get_logger
 from mirror.model.capacity.advice import Advice, GroupNeed, HourNeed, PastNeed
 from mirror.model.capacity.quiet_window import QuietTerms, QuietWindow, quiet_window
 from mirror.model.datastreams.datastream import Datastream
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from assigner.forecast.outlook import Outlook
     from assigner.what_if.document import Fallback
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _DAY_MS = DAY * HOUR_MS
 NO_PAST = "no load history: it requires the load provider pinot"
 NOT_YET = "its forecast has not been computed yet"

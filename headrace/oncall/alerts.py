@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from headrace.console.access.document import config_file
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError
+from mirror.loggers import get_logger
 from monitor.adapters.receivers.alertmanager import Alertmanager
 from monitor.adapters.receivers.mail import Mail
 from monitor.adapters.receivers.webhook import Webhook
@@ -26,7 +25,7 @@ from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.settings import AlertSettings, ReceiverSettings
 from monitor.alerts.silence import Silence
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _MOST_POSTED: Final = 256
 """Maximum number of alerts per request to Alertmanager, as in Prometheus."""

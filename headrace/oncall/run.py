@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import structlog
-
 from headrace.clusters.directory import directory_of
 from headrace.oncall.alerts import build_alerts
 from headrace.oncall.canaries import probes_of
@@ -18,6 +16,7 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.topic_retirement import Retirement
 from mirror.errors import HeadraceError
 from mirror.jobs.audits.summary import TopicAudit
+from mirror.loggers import get_logger
 from mirror.model.capacity.advice import Advice
 from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.audits import audit_alerts
@@ -31,7 +30,7 @@ from monitor.canary.canary_watch import CanaryWatch, Paths
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
 from monitor.records.keeper import IncidentKeeper
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _STOP_SECONDS: Final = 15.0
 _LEAVE: Final = "exiting: the instances of the service have their own monitor (monitor.enabled)"
 _ADVICE: Final = "to use this monitor, set monitor.enabled = false for every instance and restart them"

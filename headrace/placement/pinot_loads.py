@@ -6,12 +6,12 @@ Import this module only if a command or setting requires Pinot or Spark.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka.topic_client import TopicClient
 from mirror.adapters.system_clock import SystemClock
+from mirror.model.bounds import REACH_SECONDS
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness
 from mirror.settings import KafkaCluster
@@ -22,8 +22,6 @@ from pinot.tables import PARTITION_METRICS
 from pmp.adapters.compacted_topics import CompactedTopics
 from pmp.loads.provider import PinotLoadProvider, ProviderInputs, SampleFreshness
 from pmp.loads.wholeness import Progress
-
-_FRESHNESS_SECONDS: Final = 5.0
 
 
 def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
@@ -49,8 +47,8 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
 
 def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:
     """Return a function that reads from Pinot how old a cluster's samples are. Each call sends one query,
-    with a timeout of at most 5 s, after which Pinot counts as unavailable."""
-    patience = min(settings.pinot.timeout_seconds, _FRESHNESS_SECONDS)
+    with a timeout of at most `REACH_SECONDS`, after which Pinot counts as unavailable."""
+    patience = min(settings.pinot.timeout_seconds, REACH_SECONDS)
     client = PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
     directory, provider = ClusterDirectory(settings.clusters), settings.pmp.provider
     return SampleFreshness(client, provider, SystemClock(), directory.of_address).of

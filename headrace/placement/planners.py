@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Final
 
-import structlog
 from pydantic import SecretStr
 
 from assigner.settings import AssignerSettings
@@ -30,6 +29,7 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.catch_up import LoadsWithBacklog
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.workers.costs import CapacityResolver, CostStore
+from mirror.loggers import get_logger
 from mirror.model.capacity.capacity import CapacityTerms
 from mirror.model.capacity.freeze import read_freeze
 from mirror.model.capacity.knobs import joint_terms
@@ -40,7 +40,7 @@ from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore, Planner
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _INSTALL: Final = "pip install 'headrace[assigner]'"
 _LIBRARIES: Final = ("numpy", "ortools", "scipy")
 """Libraries that the planner by load needs, which the extra `assigner` installs."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import structlog
-
 from headrace.plug_ins.guard import PATIENCE_SECONDS, PatientCalls
 from mirror.errors import ConfigError, TimedOut
+from mirror.loggers import get_logger
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.reasons import legible
 from mirror.ports import Planner
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class ChosenStrategies:

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from api.access.gate import AccessMethods, Rate, Throttle, TokenIssuer
 from api.access.listener_settings import LimitSettings
 from api.access.rights import Action, Principal
@@ -16,9 +14,10 @@ from api.access.tokens import TokenFile, check_not_reserved, principal_named
 from api.settings import ApiSettings
 from mirror.errors import ConfigError, InvalidRequest
 from mirror.instance.health import Health
+from mirror.loggers import get_logger
 from mirror.ports import Clock
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 BROOKLIN: Final = "brooklin"
 """Name of the listener for Brooklin clients, and of their principal."""
 

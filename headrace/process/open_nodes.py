@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from mirror.instance.health import Health
+from mirror.loggers import get_logger
 from mirror.settings import ZooKeeperSettings
 from mirror.wording import first_few
 
 if TYPE_CHECKING:
     from mirror.adapters.zookeeper import ZooKeeper
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 PART: Final = "access to ZooKeeper"
 _SHOWN: Final = 3
 

@@ -8,15 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-import structlog
-
 from api.access.gate import SUBJECT
 from api.access.listener_settings import LimitSettings, TlsSettings
 from headrace.process.connections import BoundedProtocol
 from mirror.errors import ConfigError
+from mirror.loggers import get_logger
 from mirror.tls import ReloadingContext
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _SHORT: Final = {
     "commonName": "CN",
     "localityName": "L",

@@ -12,8 +12,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
 from mirror.background_thread import BackgroundThread
@@ -25,6 +23,7 @@ from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions
 from mirror.jobs.audits.pace import AuditBudget
 from mirror.jobs.audits.summary import TopicAudit, topic_audits
 from mirror.jobs.verify_job import VerifyJob
+from mirror.loggers import get_logger
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -37,7 +36,7 @@ from mirror.wording import counted
 if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 PART: Final = "audit"
 """Component of the health report for audits."""
 _LOOK_SECONDS: Final = 1.0

@@ -12,8 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
 from mirror.background_thread import BackgroundThread
@@ -25,6 +23,7 @@ from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import GroupKeys
 from mirror.jobs.groups.status import FollowingStatus, Statuses, sentence_of
 from mirror.jobs.progress_logs import progress_log
+from mirror.loggers import get_logger
 from mirror.model.datastreams.consumer_groups import GroupDirection
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from api.services import Services
     from headrace.settings import HeadraceSettings
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 PART: Final = "consumer groups"
 """Component of the health report for consumer groups."""
 _LOOK_SECONDS: Final = 1.0

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import structlog
-
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import directory_of
 from headrace.clusters.own_topics import own_topics
@@ -27,6 +25,7 @@ from mirror.jobs.groups.record import GroupKeys, StoredGroups
 from mirror.jobs.retirement.steps import TopicRetirements
 from mirror.jobs.retirement.store import RetirementStore, TopicUseStore
 from mirror.jobs.retirement.topic_watch import TopicWatch
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream, clusters_of
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import PlacementEvent
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
     from mirror.ports import NodeStore
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 _FIRST_SECONDS: Final = 60.0
 _INTERVAL_SECONDS: Final = 3_600.0

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import fastavro
-import structlog
 
 from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import shared_loop
@@ -21,12 +20,13 @@ from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.model.metrics import Drops, MirrorMetric, PlacementEvent
 from mirror.model.rows import avro_schema, row_of
 from mirror.protocol.batches.records import Record
 from mirror.repeats import RepeatedErrors
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _Record = TypeVar("_Record")
 _QUIET_SECONDS: Final = 15.0
 """Seconds without drops after which an episode of drops ends, if other records are delivered.

@@ -137,6 +137,11 @@ class Cluster:
             return known
         return await self.connections.connect(place, self.directory.endpoint(broker))
 
+    def is_open(self, broker: int, role: str = CONTROL) -> bool:
+        """Return whether a connection to a broker is open for a role."""
+        known = self.connections.known.get((broker, role))
+        return known is not None and known.is_open
+
     async def any_connection(self) -> Connection:
         """Connect to any broker, bootstrap servers last. Raises the error of the last attempt."""
         known = self.connections.any_open(CONTROL)

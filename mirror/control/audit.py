@@ -10,14 +10,13 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.control.caller import Caller
 from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream, UpdateDatastream
 from mirror.coordination.stores.definition_document import to_document
 from mirror.coordination.stores.events import EventLog, command_event
 from mirror.coordination.stores.requests import Request
+from mirror.loggers import get_logger
 from mirror.model.datastreams.change import definition_changes
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.pauses import moment_text
@@ -30,7 +29,7 @@ from mirror.model.reasons import legible
 from mirror.ports import Clock
 from mirror.wording import first_few
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 AUDIT: Final = "audit"
 """Event name of all audit lines."""
 SERVICE: Final = Caller("headrace", "service")

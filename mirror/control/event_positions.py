@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from mirror.errors import InvalidRequest
 from mirror.model.bounds import shown
-from mirror.model.metrics import PlacementEvent
-
-Publications = Mapping[int, tuple[PlacementEvent, ...]]
-"""Maps the number of each publication in the event log to its events. Dropped publications are missing."""
+from mirror.model.metrics import EventHistory, PlacementEvent
 
 POSITION: Final = r"[0-9]{1,10}-[0-9]{1,10}"
 
@@ -30,15 +27,27 @@ class EventPosition(NamedTuple):
         return f"{self.publication}-{self.seen}"
 
 
+_START: Final = EventPosition(0, 0)
+
+
+class Gap(StrEnum):
+    """Reason why a reader of the event log did not get all events after its position."""
+
+    DROPPED = "the events in between are no longer stored"
+    RESET = (
+        "the event log was replaced by a new one; its stored events follow, events of the old one may be lost"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Following:
     """Events that a reader of the event log gets next: the remaining events of one publication.
 
-    `missed`: True if publications before this one were dropped unread. `events`: each event with the position
-    after it.
+    `gap`: why events before this publication are missing, None if none are. `events`: each event with the
+    position after it.
     """
 
-    missed: bool
+    gap: Gap | None
     events: tuple[tuple[EventPosition, PlacementEvent], ...]
     position: EventPosition
 
@@ -51,31 +60,33 @@ def position_of(text: str) -> EventPosition:
     return EventPosition(int(publication), int(index))
 
 
-def end_of(kept: Publications) -> EventPosition:
+def end_of(history: EventHistory) -> EventPosition:
     """Return the position after all stored events."""
-    return EventPosition(max(kept) + 1, 0) if kept else EventPosition(0, 0)
+    return EventPosition(max(history.publications) + 1, 0) if history.publications else _START
 
 
-def following(kept: Publications, position: EventPosition) -> Following | None:
+def following(history: EventHistory, position: EventPosition) -> Following | None:
     """Return the next publication, or None if there is none.
 
-    A position after the end of the log belongs to a log that was lost.
+    A position outside of the numbers of the log belongs to another log, which was lost. All stored events
+    then follow.
     """
-    later = [number for number in kept if number >= position.publication]
-    if not kept or (not later and position <= end_of(kept)):
+    kept = history.publications
+    is_other = position != _START and not (history.first, 0) <= position <= end_of(history)
+    later = [number for number in kept if is_other or number >= position.publication]
+    if not later:
         return None
-    number = min(later or kept)
-    missed = number != position.publication
-    first = 0 if missed else position.seen
+    number = min(later)
+    begin = position.seen if number == position.publication else 0
     events = kept[number]
     behind = EventPosition(number + 1, 0)
     last = len(events) - 1
     return Following(
-        missed,
+        Gap.RESET if is_other else Gap.DROPPED if number > max(position.publication, history.first) else None,
         tuple(
             (behind if index == last else EventPosition(number, index + 1), event)
             for index, event in enumerate(events)
-            if index >= first
+            if index >= begin
         ),
         behind,
     )

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-import structlog
-
 from mirror.coordination.operation import (
     OPERATION_ID,
     Operation,
@@ -21,6 +19,7 @@ from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.record_folder import ChildrenCache, surplus
 from mirror.coordination.stores.requests import MOST_OF_GROUP, MOST_PENDING, PlacementRequest, Request
 from mirror.errors import CorruptData, InvalidRequest
+from mirror.loggers import get_logger
 from mirror.model.nodes import NextNode
 from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore
@@ -37,7 +36,7 @@ OUTCOMES_OF_GROUP: Final = 50
 
 LASTS_MS: Final = 24 * 3_600_000
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _NODE: Final = re.compile(r"o-[0-9]{10}")
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.control.audit import SERVICE, audit
 from mirror.coordination.leader_actions import StoreDefinition
@@ -20,6 +18,7 @@ from mirror.coordination.stores.definitions import DefinitionStore, StoredDatast
 from mirror.coordination.stores.events import EventLog, command_event, worker_event
 from mirror.errors import CoordinationError, NotFound, SessionLost, Unreachable, VersionConflict
 from mirror.instance.problem_board import ProblemBoard
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import DatastreamName, InstanceName
 from mirror.model.metrics import PlacementEvent, WorkerLoss
@@ -27,7 +26,7 @@ from mirror.model.nodes import NextNode, NodeWrite
 from mirror.model.plan import Plan
 from mirror.ports import Clock
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 Events = tuple[PlacementEvent, ...]
 
 

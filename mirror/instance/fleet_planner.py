@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.effects import LaneEffect, PlannedDatastreams, effects
@@ -35,6 +33,7 @@ from mirror.instance.loads.providers import GroupSources, LoadProviders
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import LoadWatch
 from mirror.instance.workers.costs import CapacityResolver
+from mirror.loggers import get_logger
 from mirror.model.capacity.capacity import CapacityInUse
 from mirror.model.capacity.freeze import FreezeWindow, frozen_by
 from mirror.model.datastreams.datastream import Datastream, activated
@@ -46,7 +45,7 @@ from mirror.model.reasons import reason_of
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, Planner, Watch
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
 """Maximum milliseconds that a request waits for a slow load provider, before it is planned without loads."""
@@ -199,16 +198,19 @@ class FleetPlanner:
 
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
         """Map tasks to the loads with which they were last planned. Tasks of a former leader have the last
-        known loads."""
+        known loads. Loads of other tasks are dropped."""
         sources = self._planning.providers.choose(datastreams)
         by_load = {group: source for group, source in sources.of.items() if group not in sources.by_count}
         known = {source: self._memory.newest.is_known(source) for source in set(by_load.values())}
+        former, loads = self._task_loads, dict[TaskName, float]()
         for placement in plan.tasks:
             source = by_load.get(placement.group)
-            if placement.task not in self._task_loads and source is not None and known[source]:
-                total = self._memory.newest.total(source, placement.partitions)
-                self._task_loads[placement.task] = total
-        return self._task_loads
+            if placement.task in former:
+                loads[placement.task] = former[placement.task]
+            elif source is not None and known[source]:
+                loads[placement.task] = self._memory.newest.total(source, placement.partitions)
+        self._task_loads = loads
+        return loads
 
     def decide(self, fleet: FleetState) -> Decision:
         """Request the loads of the groups to plan, and plan."""

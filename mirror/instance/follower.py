@@ -11,8 +11,6 @@ import queue
 import threading
 from typing import Final
 
-import structlog
-
 from mirror.background_thread import BackgroundThread
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.membership import LiveInstance
@@ -24,6 +22,7 @@ from mirror.instance.plan_executor import PlanExecutor, SharedState
 from mirror.instance.workers.lane_table import LaneStatus
 from mirror.instance.workers.lane_view import LaneView
 from mirror.instance.workers.supervisor import Supervisor
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import Epoch
@@ -32,7 +31,7 @@ from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from mirror.worker.channel import WorkerGone, WorkerMessage
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.1
 _LEAVE: Final = "leave"

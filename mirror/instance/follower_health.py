@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import structlog
-
 from mirror.instance.health import Health
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.worker_health import WorkerHealth
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.metrics import Drops
 from mirror.wording import counted
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _SLOW_SECONDS: Final = 1.0
 """Response time in seconds above which the coordination store is reported as slow."""
 _PART: Final = "follower"

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Final
 
-import structlog
-
 from mirror.background_thread import BackgroundThread
 from mirror.coordination.datastream_records.first_partitions import begins_at_end
 from mirror.coordination.leader_actions import (
@@ -53,13 +51,14 @@ from mirror.instance.leader_plan import LeaderPlan
 from mirror.instance.loads.assessments import Assessment, AssessmentKeeper
 from mirror.instance.loads.watch import LoadStatus
 from mirror.instance.problem_board import ProblemBoard
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadSource
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.READY})
 """Statuses of datastreams whose destination topics are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import structlog
-
 from mirror.coordination.stores.events import recovery_event
 from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.errors import DamagedState
 from mirror.instance.event_publisher import EventPublisher, Events
+from mirror.loggers import get_logger
 from mirror.model.identifiers import NO_EPOCH, Epoch
 from mirror.model.plan import Plan
 from mirror.ports import Clock
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class LeaderPlan:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-import structlog
-
 from mirror.background_thread import BackgroundThread
 from mirror.coordination.datastream_records.loss_store import LostStore
 from mirror.coordination.stores.definition_document import from_document, to_document
@@ -20,6 +18,7 @@ from mirror.coordination.stores.deletion_record import Deletions
 from mirror.errors import InvalidRequest
 from mirror.files import replace_file
 from mirror.instance.health import Health
+from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.documents import parsed
@@ -33,7 +32,7 @@ _MOST_DEFINITIONS: Final = 1_000_000
 _REST_SECONDS: Final = 1.0
 """Minimum seconds between two writes of the file, because definitions may change often."""
 _DAMAGES: Final = (InvalidRequest, AttributeError, KeyError, TypeError, ValueError)
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class DefinitionFile(BackgroundThread):

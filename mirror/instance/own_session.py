@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, Protocol
 
-import structlog
-
 from mirror.coordination.stores.membership import LiveInstance, Membership
 from mirror.instance.workers.supervisor import Supervisor
+from mirror.loggers import get_logger
 from mirror.model.identifiers import InstanceName
 from mirror.ports import Clock, Watch
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 SHARE: Final = 0.7
 """Length of the lease as a share of the session timeout."""
 

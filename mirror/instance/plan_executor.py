@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.reconcile import (
     InstanceView,
@@ -37,6 +35,7 @@ from mirror.instance.workers.lane_table import LaneLoss, LanePhase
 from mirror.instance.workers.report_publisher import ReportPublisher
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.troubles import troubles_of
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream, clusters_of
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
@@ -44,7 +43,7 @@ from mirror.model.metrics import Drops, WorkerLoss
 from mirror.model.plan import Plan
 from mirror.ports import Clock, Watch
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _RESTS: Final = 4
 """Minimum pause between two reads of the definitions, as a multiple of a read's duration.
 

@@ -12,21 +12,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-import structlog
-
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.events import problem_event
 from mirror.coordination.stores.problems import Problem, ProblemStore, TroubleStore
 from mirror.errors import HeadraceError
 from mirror.instance.background_calls import CallPending
 from mirror.instance.health import Health
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.reasons import legible, reason_of
 from mirror.ports import Clock
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _NOTHING: Final[Mapping[DatastreamName, Problem]] = {}
 _MOST_PUBLISHED: Final = 5
 """Maximum number of reasons of one problem that are published as events."""

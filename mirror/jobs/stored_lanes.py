@@ -12,6 +12,7 @@ from mirror.errors import HeadraceError, NothingStored, Unreachable
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.reasons import reason_at
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import LATEST
@@ -39,6 +40,10 @@ async def stored_lanes(
     return lanes
 
 
+def _reason(pause: Mapping[str, Any]) -> str:
+    return reason_at(str(pause["reason"]), pause.get("offset"))
+
+
 def progress_document(key: LaneKey, progress: LaneProgress, *, with_map: bool) -> dict[str, Any]:
     """Return the JSON form of the stored progress of a lane. `with_map`: include the runs of its offset
     map."""
@@ -52,7 +57,7 @@ def progress_document(key: LaneKey, progress: LaneProgress, *, with_map: bool) -
         "is_balanced": progress.ledger.is_balanced,
         "map_runs": len(progress.offset_map),
         "life": progress.life,
-        "paused": str(progress.pause["reason"]) if progress.pause else "",
+        "paused": _reason(progress.pause) if progress.pause else "",
         "gaps": progress.gaps,
     }
     return document | ({"offset_map": [tuple(run) for run in progress.offset_map]} if with_map else {})

@@ -13,12 +13,13 @@ from typing import Final
 from mirror.errors import DataLossDetected
 from mirror.lane.flow import TokenBucket
 from mirror.lane.ledger import Ledger
-from mirror.lane.lifecycle import InHand, Intent, LaneState, Lifecycle, Pause
+from mirror.lane.lifecycle import InHand, Intent, LaneState, Lifecycle
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.out_batch import LaneQueue
 from mirror.lane.parts.channels import Reader, Writer
 from mirror.lane.parts.observation import LaneObservation
 from mirror.lane.parts.ownership import LaneOwnership
+from mirror.lane.parts.pause import Pause
 from mirror.lane.parts.read import LaneRead
 from mirror.lane.progress import Contents, LaneProgress
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec

@@ -44,79 +44,11 @@ with every pause, restart and stop: results of operations from an earlier genera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from mirror.model.datastreams.lanes import PauseCause
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeRule:
-    """Retry delay of a paused lane: doubles from `first_seconds` up to `longest_seconds`."""
-
-    first_seconds: float = 1.0
-    longest_seconds: float = 60.0
-
-    def delay_ms(self, attempt: int) -> int:
-        """Return the delay in ms before retry number `attempt` (first: 1)."""
-        doubled = self.first_seconds * 2 ** min(attempt - 1, 30)
-        return int(min(doubled, self.longest_seconds) * 1000)
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A pause of a lane, its reason, and the time of the next retry.
-
-    `delay_ms`: delay before the next retry, not stored. `lasting`: the lane is not retried until an operator
-    or a new owner acts. `failed_ms`: time of the latest failure (epoch ms), not stored; 0 for a pause that
-    was read from storage and is not yet reported. `cause`: cause of the pause, not stored.
-    """
-
-    reason: str
-    since_ms: int
-    attempt: int
-    delay_ms: int
-    lasting: bool = False
-    failed_ms: int = 0
-    cause: PauseCause = PauseCause.OTHER
-
-    def is_woken(self, since_ms: int) -> bool:
-        """Return whether the pause may result from an outage of a cluster from `since_ms` until now."""
-        return not self.lasting and self.failed_ms >= since_ms
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the pause in its stored form."""
-        document: dict[str, Any] = {"reason": self.reason, "since_ms": self.since_ms, "attempt": self.attempt}
-        return document | {"lasting": True} if self.lasting else document
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Pause:
-        """Restore a pause from its stored form. The next retry is due immediately, as after a restart."""
-        return cls(str(document["reason"]), int(document["since_ms"]), int(document["attempt"]), 0)
-
-
-def pause_again(
-    former: Pause | None,
-    reason: str,
-    now_ms: int,
-    rule: ProbeRule,
-    *,
-    lasting: bool = False,
-    counts: bool = True,
-    cause: PauseCause = PauseCause.OTHER,
-) -> Pause:
-    """Return the pause that follows another failure.
-
-    `former`: the pause whose retry has failed, if any. `counts`: False if the cluster was unavailable; such a
-    failure neither increases later delays nor replaces an earlier reason.
-    """
-    attempt = (former.attempt if former else 0) + counts
-    since = former.since_ms if former else now_ms
-    if former and former.attempt and not (counts or lasting):
-        reason, cause = former.reason, former.cause
-    return Pause(reason, since, attempt, rule.delay_ms(max(attempt, 1)), lasting, now_ms, cause)
+from mirror.lane.parts.pause import Pause
 
 
 class LaneState(StrEnum):
@@ -315,7 +247,7 @@ def _failed(now: Lifecycle, event: LifecycleEvent) -> Advance:
     assert event.pause is not None, "a lane pauses with a reason"
     if _is_lasting(now.pause):
         return _pause_for_good(now)
-    is_fresh = now.pause is None or not now.pause.failed_ms or now.pause.reason != event.pause.reason
+    is_fresh = now.pause is None or not now.pause.failed_ms or now.pause.text != event.pause.text
     intent = Intent.PAUSE_WHEN_DRAINED if event.kind is _K.FAILED_AHEAD else Intent.PAUSE
     then = now._replace(pause=event.pause, intent=now.intent if now.intent is Intent.STOP else intent)
     report = (_A.REPORT_PAUSED,) if is_fresh else NOTHING

@@ -66,9 +66,10 @@ class LaneProgress:
     number of times that the source log was replaced or has diverged. `gaps`: sentences about losses, newest
     last; `target_loss`: sentence about a loss at the destination that stopped the lane. `owner`: last
     producer id and epoch of the lane, None if it never wrote. `version`: identity of the stored record, None
-    if it was not loaded. `caught_up`: `LatencyExemption.name` of the last exemption
-    that ended by catching up, 0 if none. `owned_from`: destination offset from which `owner` wrote all
-    records of the map, None if unknown, as with transactions. `source_end`: last known end of the source log, -1 if unknown.
+    if it was not loaded. `caught_up`: `LatencyExemption.name` of the last exemption that
+    ended by catching up, 0 if none. `owned_from`: destination offset from which `owner` wrote all records of
+    the map, None if unknown, as with transactions. `source_end`: last known end of the source log, -1 if
+    unknown.
     """
 
     ledger: Ledger

@@ -31,6 +31,13 @@ LARGEST_MS: Final = 10**15
 LARGEST_PARTITION: Final = 2**31 - 1
 """Largest partition number in Kafka's protocol."""
 
+REACH_SECONDS: Final = 5.0
+"""Maximum seconds for which a command waits for the first response of a server, be it a broker, a ZooKeeper
+server, Pinot or an instance.
+
+The kernel sends a lost packet again after 1 and 3 s, so one attempt survives two lost packets.
+"""
+
 _MOST_DIGITS: Final = 18
 _SHOWN: Final = 60
 _BLANKS: Final = "\t\n\r"

@@ -189,6 +189,22 @@ class PlacementEvent:
     sentence: str
 
 
+class EventHistory(NamedTuple):
+    """Content of an event log.
+
+    `first`: number of the log's first publication. Each log starts at a random number, so that a position in
+    a lost log is recognized. `publications`: stored publications by number, oldest first; dropped ones are
+    missing.
+    """
+
+    first: int
+    publications: Mapping[int, tuple[PlacementEvent, ...]]
+
+
+NO_EVENTS: Final = EventHistory(0, {})
+"""Content of an event log without any publication."""
+
+
 class WorkerLoss(NamedTuple):
     """Unexpected end of a worker process. `time_ms`: time of the event (epoch ms). `how`: exit code or
     signal. `lanes`: number of partitions that the process copied."""

@@ -35,3 +35,8 @@ def legible(text: str, longest: int = LONGEST_REASON) -> str:
     """Return the text, truncated to a length. Characters that UTF-8 cannot encode are escaped."""
     clean = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
     return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"
+
+
+def reason_at(reason: str, offset: int | None) -> str:
+    """Return a reason with the source offset at which copying resumes. None: unknown."""
+    return reason if offset is None else f"{reason} (source offset {offset})"

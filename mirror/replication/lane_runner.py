@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Any, Final, Protocol
 
 from mirror.errors import Fenced, HeadraceError, Unexpected
 from mirror.lane.lane import Lane
-from mirror.lane.lifecycle import (
-    EventKind,
-    Intent,
-    LaneAction,
-    LaneState,
-    LifecycleEvent,
-    ProbeRule,
-    advance,
-    pause_again,
-)
+from mirror.lane.lifecycle import EventKind, Intent, LaneAction, LaneState, LifecycleEvent, advance
+from mirror.lane.parts.pause import ProbeRule, pause_again
 from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneStopped, PauseCause
 from mirror.model.identifiers import ClusterRef
@@ -155,7 +148,7 @@ class LaneActions:
 
     def _report_paused(self, lane: Lane) -> None:
         assert lane.pause is not None, "a lane pauses with a reason"
-        self._lane_log.waits(lane.spec, lane.pause.reason, lane.pause.cause)
+        self._lane_log.waits(lane.spec, lane.pause.reason, lane.pause.cause, lane.pause.offset)
 
     def _report_resumed(self, lane: Lane) -> None:
         self._lane_log.copies(lane.key)
@@ -281,12 +274,12 @@ class LaneRunner:
     def pause(self, lane: Lane, error: HeadraceError, *, drain: bool = False, lasting: bool = False) -> None:
         """Pause the lane. `drain`: send the queued batches first. `lasting`: do not retry automatically."""
         now_ms, silent = self._context.clock.now_ms(), self._context.silent_clusters(self._context.loop.now())
-        reason = f"{error} (source offset {lane.read.position if drain else lane.checkpoint})"
         cause = cause_of(error, lane.spec, silent)
         rule = self._created_soon if cause is PauseCause.NO_TOPIC else self._rule
         rule = self._soon if error.retriable else rule
         counts = not error.retriable
-        pause = pause_again(lane.pause, reason, now_ms, rule, lasting=lasting, counts=counts, cause=cause)
+        pause = pause_again(lane.pause, str(error), now_ms, rule, lasting=lasting, counts=counts, cause=cause)
+        pause = replace(pause, offset=lane.read.position if drain else lane.checkpoint)
         self.handle(lane, LifecycleEvent(EventKind.FAILED_AHEAD if drain else EventKind.FAILED, pause))
 
     def restart(self, lane: Lane, why: str) -> None:

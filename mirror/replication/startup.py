@@ -13,7 +13,8 @@ from typing import Final
 from mirror.client.cluster import Cluster
 from mirror.errors import DataLossDetected, HeadraceError, Refused, TopicRecreated
 from mirror.lane.lane import Lane
-from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent, Pause
+from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent
+from mirror.lane.parts.pause import Pause
 from mirror.lane.progress import LaneProgress, SourceIdentity
 from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import StartPosition

@@ -14,12 +14,11 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import structlog
-
 from mirror.errors import CorruptData
+from mirror.loggers import get_logger
 from mirror.worker.protocol import ExtendLease, Message, MessageReader, Shutdown, WorkerAlive, encode_parts
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class MessageQueue:

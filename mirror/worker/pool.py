@@ -15,14 +15,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import structlog
-
+from mirror.loggers import get_logger
 from mirror.ports import Clock
 from mirror.worker.channel import ChannelWriter, ReaderHeartbeat, WorkerGone, WorkerMessage, read_worker
 from mirror.worker.protocol import EXIT_LEASE_OVER, Message, Shutdown, WorkerReady
 from mirror.worker.slot import WorkerSilence, WorkerSlot
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _LAST_WORDS_SECONDS: Final = 0.5
 """Maximum seconds to wait for a worker to exit after its channel was closed.
 

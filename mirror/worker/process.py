@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Final
 
 from mirror.errors import CorruptData, HeadraceError, SessionLost
-from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
+from mirror.lane.parts.pause import Pause, ProbeRule, pause_again
 from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneKey, LanePaused, LaneSpec
 from mirror.model.identifiers import Epoch

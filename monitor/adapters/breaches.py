@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-import structlog
-
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from monitor.actions import PastBreach
 from monitor.records.record import IncidentRecord
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 MOST: Final = 50
 """Maximum number of incidents per datastream, latest first. Older incidents are ignored because loads
 change."""

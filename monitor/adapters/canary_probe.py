@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
-import structlog
-
 from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.session import ClusterSession
@@ -29,6 +27,7 @@ from mirror.client.log_reader import FetchWait, fetch_part, partition_offsets
 from mirror.client.log_writer import write_patiently
 from mirror.errors import HeadraceError, TopicMissing, Unreachable
 from mirror.lane.rules import AbortedFilter
+from mirror.loggers import get_logger
 from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.batch import scan, verify
@@ -39,7 +38,7 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.fetch import FetchedPartition, FetchPosition
 from monitor.canary.ledger import EXPIRY_SECONDS, CanaryFigures, CanaryLedger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 TOPIC_SETTINGS: Final = {
     "cleanup.policy": "delete",

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final
 
 import fastavro
-import structlog
 
 from mirror.adapters.kafka.topic_client import TopicClient, create_missing
 from mirror.adapters.settings import KafkaCluster
@@ -20,6 +19,7 @@ from mirror.client.cluster import Cluster
 from mirror.client.log_reader import log_range
 from mirror.client.log_writer import write_patiently
 from mirror.errors import DamagedState, HeadraceError, Refused
+from mirror.loggers import get_logger
 from mirror.model.reasons import legible
 from mirror.model.rows import row_of
 from mirror.model.topics import TopicDescription, TopicPartition
@@ -33,7 +33,7 @@ from monitor.records.row import row_of_incident
 from pinot.schemas import avro_schema
 from pinot.tables import INCIDENTS
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _CLIENT_ID: Final = "headrace-monitor"
 _SECONDS: Final = 60.0

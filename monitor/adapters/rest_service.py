@@ -163,7 +163,8 @@ def _movement(answer: Mapping[str, Any]) -> Movement:
             each["reason"],
             each["since_ms"],
             each.get("idle", 0),
-            each.get("without_process", 0),  # not reported by instances of older versions
+            each.get("without_process", 0),  # instances of older versions do not report it
+            each.get("offset"),  # likewise
         )
         for each in answer["states"]
         if each["state"] in _STATES

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 import fastavro
-import structlog
 
 from mirror.adapters.kafka.topic_client import TopicClient
 from mirror.adapters.settings import KafkaCluster
@@ -19,6 +18,7 @@ from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import partition_offsets
 from mirror.errors import AnalyticsError, HeadraceError, TopicRecreated
+from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.protocol.control.offsets import EARLIEST, LATEST
@@ -28,7 +28,7 @@ from monitor.objectives.late_times import LateTopics
 from monitor.objectives.past import TopicLatencySums
 from monitor.recent_rows import RecentRows, columns_read
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 LONGEST_SECONDS: Final = 3_600
 """Longest supported window. Rows of the last hour are kept in memory by minute, and read again after a failed

@@ -90,13 +90,13 @@ def faults_of(findings: Mapping[DatastreamName, Evaluation], movements: FleetMov
 def _cluster_fault(name: DatastreamName, datastream_states: DatastreamStates, count: StateCount) -> Fault:
     kind = AWAY[count.state]
     since = "" if count.since_ms is None else f" since {rfc3339(count.since_ms)}"
-    text = f"{count.worst}{since}: {count.reason or count.state.value}"
+    text = f"{count.worst}{since}: {count.text or count.state.value}"
     cluster, since_ms = _cluster(datastream_states, kind), count.since_ms
     return Fault(name, kind, cluster, count.partitions, count.worst, text, since_ms, count.is_idle)
 
 
 def _stopped(name: DatastreamName, count: StateCount) -> Fault:
-    text = f"{count.worst}: {count.reason}"
+    text = f"{count.worst}: {count.text}"
     return Fault(name, PROCESS_LOST, "", count.partitions, count.worst, text, count.since_ms, count.is_idle)
 
 

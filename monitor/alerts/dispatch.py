@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-import structlog
-
+from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.alerts.alert import Alert, AlertKey, Style
@@ -20,7 +19,7 @@ from monitor.evaluation import Evaluation
 from monitor.movement.summary import FleetMovement
 from monitor.records.record import IncidentRecord
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class AlertDispatch:

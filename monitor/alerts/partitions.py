@@ -132,7 +132,7 @@ def partitions_text(movement: Movement) -> str:
 def _count_text(count: StateCount) -> str:
     since = "" if count.since_ms is None else f" since {rfc3339(count.since_ms)}"
     among = "" if count.partitions == 1 else " longest"
-    return f"{count.worst}{among}{since}: {count.reason or count.state.value}"
+    return f"{count.worst}{among}{since}: {count.text or count.state.value}"
 
 
 def _catching_up(loss: LossAhead) -> str:

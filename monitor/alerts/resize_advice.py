@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-import structlog
-
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.model.capacity.advice import HOUR_MS, Advice, GroupNeed, HourNeed, age_text, hours_together
 from mirror.wording import counted
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import RESIZE
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _READ_MS: Final = 60_000
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-import structlog
-
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from monitor.alerts.alert import Alert
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _Fact = TypeVar("_Fact")
 
 

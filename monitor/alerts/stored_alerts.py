@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-import structlog
-
+from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
 from mirror.model.reasons import legible
 from monitor.alerts.alert import Alert, AlertKey
@@ -31,7 +30,7 @@ from monitor.causes.diagnosis import Cause
 from monitor.records.record import NOTES, UNREADABLE, moment_of
 from monitor.records.tracker import DatastreamProblem
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _SAID: Final = "reported by a previous monitor"
 _KINDS: Final = {kind.name: kind for kind in CATALOGUE if kind is not WATCHDOG}
 _CAUSES: Final = {

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicNaming, canary_topic
 from monitor.canary.ledger import CanaryFigures
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class CanaryPath(NamedTuple):

@@ -12,16 +12,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import structlog
-
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import OF_PLACEMENT, Cause, Diagnosis
 from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.causes.judge import diagnose
 from monitor.movement.states import MovementState
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 LEAST_SECONDS: Final = 5.0
 """Minimum seconds between two checks of a datastream, about the default report interval of lanes."""

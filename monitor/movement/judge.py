@@ -143,7 +143,13 @@ def _by_facts(facts: LaneFacts) -> LaneJudgement | None:
     if facts.activity is LaneActivity.UNCOPIED:
         return LaneJudgement(_S.STOP, facts.reason, facts.since, lacks_process=lacks_process)
     if facts.activity is LaneActivity.PAUSED:
-        return LaneJudgement(_BY_CAUSE[facts.cause], facts.reason, facts.since, lacks_process=lacks_process)
+        return LaneJudgement(
+            _BY_CAUSE[facts.cause],
+            facts.reason,
+            facts.since,
+            lacks_process=lacks_process,
+            offset=facts.offset,
+        )
     return None
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from mirror.model.datastreams.lanes import PauseCause
+from mirror.model.reasons import reason_at
 
 
 class MovementState(StrEnum):
@@ -56,7 +57,7 @@ class LaneFacts(NamedTuple):
 
     `cause`: cause of a pause. `reason`: description of the cause. `throttled`: quota that throttles the lane,
     or an empty string. `since`: start of the activity in monotonic seconds, None if unknown. `by_user`: an
-    operator requested the pause.
+    operator requested the pause. `offset`: source offset at which a paused lane resumes, None if unknown.
     """
 
     activity: LaneActivity = LaneActivity.COPYING
@@ -65,10 +66,11 @@ class LaneFacts(NamedTuple):
     throttled: str = ""
     since: float | None = None
     by_user: bool = False
+    offset: int | None = None
 
 
 class LaneJudgement(NamedTuple):
-    """State of a lane, and predictions about it. None means unknown.
+    """State of a lane's copying, and predictions. None means unknown.
 
     `since`: start of the state in monotonic seconds. `eta_seconds`: time until the backlog is empty.
     `seconds_to_loss`: time until the source deletes the first record that is not at the destination.
@@ -76,6 +78,7 @@ class LaneJudgement(NamedTuple):
     `keeps_ahead`: whether the lane copies records before the source deletes them at its current rate; also
     True if it has not been observed for long enough. `backlog_share`: for a lane that loses data, backlog as
     a share of the source's log. `lacks_process`: whether the worker process is missing or does not respond.
+    `offset`: source offset at which a paused lane resumes.
     """
 
     state: MovementState | None
@@ -87,6 +90,12 @@ class LaneJudgement(NamedTuple):
     keeps_ahead: bool = False
     backlog_share: float | None = None
     lacks_process: bool = False
+    offset: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Reason with the offset."""
+        return reason_at(self.reason, self.offset)
 
     @property
     def loses_data(self) -> bool:

@@ -7,10 +7,11 @@ datastream.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import reason_at
 from mirror.model.topics import TopicPartition
 from monitor.movement.states import LaneJudgement, MovementState
 
@@ -19,8 +20,9 @@ from monitor.movement.states import LaneJudgement, MovementState
 class StateCount:
     """Number of a datastream's partitions that are in one state, and the worst of them.
 
-    `worst`: partition that has been in this state longest. `reason`, `since_ms`: reason and start (epoch ms)
-    of the worst partition; `since_ms` is None if unknown for all. `idle`: number of partitions without
+    `worst`: partition that has been in this state longest. `reason`, `since_ms`, `offset`: reason, start
+    (epoch ms) and source offset of the worst partition; `since_ms` is None if unknown for all, `offset` if
+    unknown or irrelevant. `idle`: number of partitions without
     waiting records and recent traffic. `without_process`: number of partitions whose worker process is
     missing or does not respond.
     """
@@ -32,6 +34,12 @@ class StateCount:
     since_ms: int | None = None
     idle: int = 0
     without_process: int = 0
+    offset: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Reason with the offset."""
+        return reason_at(self.reason, self.offset)
 
     @property
     def is_idle(self) -> bool:
@@ -156,7 +164,14 @@ class _StateCounter:
     def count_of(self, state: MovementState) -> StateCount:
         partition, judgement, since_ms, _ = self._worst
         return StateCount(
-            state, self._number, str(partition), judgement.reason, since_ms, self._idle, self._without_process
+            state,
+            self._number,
+            str(partition),
+            judgement.reason,
+            since_ms,
+            self._idle,
+            self._without_process,
+            judgement.offset,
         )
 
 
@@ -193,7 +208,7 @@ def _longer(state_count: StateCount, other: StateCount) -> StateCount:
     total = state_count.partitions + other.partitions
     idle = state_count.idle + other.idle
     without = state_count.without_process + other.without_process
-    return StateCount(state_count.state, total, worst.worst, worst.reason, worst.since_ms, idle, without)
+    return replace(worst, partitions=total, idle=idle, without_process=without)
 
 
 def _sooner(loss_ahead: LossAhead, other: LossAhead) -> LossAhead:

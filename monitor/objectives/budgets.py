@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import structlog
-
+from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.burn.rates import DAY_SECONDS, Budget, BurnRule, judge_budget
@@ -15,7 +14,7 @@ from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.history import History, key_of, wanted_of
 from monitor.objectives.past import PastMeasurements
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 ALL: Final = 100_000
 """Value of `most_questions` for an unlimited number of queries."""
 QUERIES_PER_EVALUATION: Final = 20

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
-import structlog
-
 from mirror.errors import AnalyticsError, Unreachable
+from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
 from monitor.latency import LatencyVerdict, ObjectiveStatus, ObjectiveSubject, Source
 from monitor.objectives.late_times import Lateness, LateTopics, lateness_of
 from monitor.objectives.verdicts import windows_of
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 LOOK_BACK_MS: Final = 120_000
 """Minimum time range in ms that a new monitor reads, because no monitor may have evaluated it."""

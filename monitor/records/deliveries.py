@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-import structlog
-
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.model.topics import EVERY_TOPIC
 from mirror.ports import Clock
 from mirror.wording import exact_duration_text
@@ -23,7 +22,7 @@ from monitor.objectives.past import PastMeasurements, TopicLatencySums
 from monitor.records.costs import objective_name
 from monitor.records.record import DeliveryCost, IncidentRecord
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _SETTLED_MS: Final = 30_000
 """Delay in ms after which measurements are certainly in Pinot."""

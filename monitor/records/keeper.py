@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, Protocol
 
-import structlog
-
 from mirror.errors import Fenced
+from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock
@@ -24,7 +23,7 @@ from monitor.records.deliveries import DeliveryCounts
 from monitor.records.record import IncidentRecord, StoredMonitorState
 from monitor.records.tracker import IncidentTracker, Matters
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 5.0

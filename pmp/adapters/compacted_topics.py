@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import Final
 
-import structlog
-
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import HeadraceError
+from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef
 from mirror.ports import Clock
 from mirror.settings import KafkaCluster
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _REFRESH_SECONDS: Final = 3600.0
 _RETRY_SECONDS: Final = 60.0
 

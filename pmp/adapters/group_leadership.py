@@ -18,17 +18,17 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any, Final
 
-import structlog
 from kafka import KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError, KafkaTimeoutError
 
+from mirror.loggers import get_logger
 from mirror.protocol.control.sasl import TokenProvider
 from mirror.settings import KafkaCluster
 from mirror.tokens import token_from_file
 from pmp.rounds import ThreadService
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _POLL_MS: Final = 200
 _AGAIN_SECONDS: Final = 2.0
 _SESSION_SECONDS: Final = 10.0

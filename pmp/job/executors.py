@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
 from pyspark.sql import SparkSession
 
 from mirror.errors import AnalyticsError
+from mirror.loggers import get_logger
 from pmp.job.job_metrics import JobMetrics
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _DRIVER: Final = "driver"
 _RELEASED: Final = "killed by driver"

@@ -19,12 +19,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mirror.errors import AnalyticsError, ConfigError, HeadraceError
+from mirror.loggers import get_logger
 from mirror.ports import Clock
 from mirror.repeats import RepeatedErrors
 from pmp.adapters.checkpoint_facts import hold_to_facts
@@ -37,7 +37,7 @@ from pmp.job.streams import Configuration, QueryStream, start_stream, streams
 from pmp.rounds import ThreadService
 from pmp.settings import JobSettings, PmpSettings
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _AT_ONCE: Final = 8
 """Maximum number of queries that start at the same time. The start of a query waits until the driver has

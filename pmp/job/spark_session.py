@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from mirror.errors import AnalyticsError, ConfigError
+from mirror.loggers import get_logger
 from pmp.settings import JobSettings
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 GONE: Final = (Py4JError, OSError, EOFError)
 """Exceptions that calls raise after Spark has ended."""

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-import structlog
-
+from mirror.loggers import get_logger
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 WRITE_EVERY_MS: Final = 60_000
 _FORMAT: Final = 2

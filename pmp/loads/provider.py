@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-import structlog
-
 from mirror.errors import HeadraceError, LoadUnavailable, NoSamples, NotFound
+from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness, LoadReport, PartitionLoad, RateSource, age_text
 from mirror.model.topics import TopicPartition
@@ -37,7 +36,7 @@ from pmp.settings import PmpSettings, ProviderSettings
 
 NAME: Final = "pinot"
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

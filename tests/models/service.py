@@ -10,15 +10,12 @@ the plan names.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from random import Random
-
-import structlog
 
 from mirror.coordination.outcome_store import OutcomeStore, superseded_by
 from mirror.coordination.partition_selection import TopicMatching
@@ -28,6 +25,7 @@ from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
+from mirror.loggers import set_threshold
 from mirror.model.datastreams.datastream import DatastreamStatus, PartitionPause
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
@@ -321,7 +319,7 @@ def failures(seeds: range, steps: int) -> list[tuple[int, str]]:
 
     Silences logs: for a separate process.
     """
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    set_threshold("off")
     found = []
     for seed in seeds:
         try:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
-import structlog
 from fastapi import Depends, Query
 from fastapi.concurrency import run_in_threadpool
 
@@ -33,6 +32,7 @@ from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.errors import HeadraceError, NothingStored
 from mirror.instance.fleet_planner import FleetPlanner, UpdatePreview
 from mirror.jobs.stored_lanes import StoredLanes
+from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -47,7 +47,7 @@ async def _dry_runs(services: ServicesDep, fleet: FleetDep, slow_calls: SlowCall
     return DryRuns(services, fleet, slow_calls)
 
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _NOTHING: Final = StoredLanes({}, {})
 
 

@@ -16,6 +16,7 @@ from headrace.console.durations import duration_seconds, milliseconds
 from headrace.console.option_groups import CommandGroup
 from headrace.console.terminal import complain, print_json, print_table
 from headrace.process.stop_signals import on_stop_signals
+from mirror.loggers import get_logger
 
 if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
@@ -36,8 +37,6 @@ def run(config: ConfigOption = None) -> None:
     The job writes the samples of all clusters to the topic that Pinot ingests. Exits with 0 on SIGTERM or
     SIGINT, 1 on failure, 2 on an invalid setting.
     """
-    import structlog
-
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
@@ -58,9 +57,7 @@ def run(config: ConfigOption = None) -> None:
     locks.take(f"shard {job.shard}")
     metrics = JobMetrics()
     serve_metrics("pmp.job", job.metrics_host, job.metrics_port, metrics.registry)
-    structlog.get_logger(__name__).info(
-        "starting Spark, may take several seconds", log=job.written_log or None
-    )
+    get_logger(__name__).info("starting Spark, may take several seconds", log=job.written_log or None)
     session = open_unless_stopping(job, connectors(job), stopping)
     if session is None:
         return
@@ -84,8 +81,6 @@ def run(config: ConfigOption = None) -> None:
 
 def _create_topics(settings: HeadraceSettings) -> None:
     """Create the output topics of the Spark job. If a cluster is unreachable, Spark retries."""
-    import structlog
-
     from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.errors import Unreachable
     from mirror.model.topics import TopicDescription
@@ -98,7 +93,7 @@ def _create_topics(settings: HeadraceSettings) -> None:
             if name not in present:
                 admin.create(TopicDescription(name, pmp.topic_partitions))
     except Unreachable as error:
-        structlog.get_logger(__name__).warning("cannot create topics", problem=str(error))
+        get_logger(__name__).warning("cannot create topics", problem=str(error))
 
 
 def _rollup(settings: HeadraceSettings) -> Rollup:

@@ -13,6 +13,7 @@ from headrace.commands.fleet.severity import is_by_request, severity_of, severit
 from headrace.console.resources import instance_state, instance_troubles
 from headrace.console.terminal import console, print_table
 from headrace.errors import EXIT_FAILED
+from mirror.model.reasons import reason_at
 from mirror.wording import counted, duration_text, exact_duration_text
 
 if TYPE_CHECKING:
@@ -147,9 +148,8 @@ def problems_of(
         yield _incident_text(incident, again_ms)
     states = movement["states"] if movement else ()
     for state in sorted(states, key=lambda found: severity_of_state(found["state"])):
-        cause = state["reason"].partition(" (source offset ")[0]  # partitions of one problem differ in it
-        is_known = cause in problem or (datastream["halt"] and is_by_request(state["state"]))
-        reason = "" if is_known else f": {state['reason']}"
+        is_known = state["reason"] in problem or (datastream["halt"] and is_by_request(state["state"]))
+        reason = "" if is_known else f": {reason_at(state['reason'], state.get('offset'))}"
         yield f"{state['partitions']} {state['state']}, longest {state['worst']}{reason}"
     if datastream["halt"]:
         yield f"{datastream['status'].lower()}: {datastream['halt']['reason'] or 'no reason given'}"

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import jwt
-import structlog
 
 from mirror.errors import HeadraceError, InvalidRequest, Unreachable
+from mirror.loggers import get_logger
 from mirror.model.documents import parsed
 from mirror.ports import Clock
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _ALGORITHMS: Final = {("RSA", None): "RS256", ("EC", "P-256"): "ES256"}
 """Algorithm by key type and curve. Other key types, including symmetric keys, are rejected."""
 _LEAST_RSA_BITS: Final = 2_048

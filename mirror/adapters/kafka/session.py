@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from copy import copy
 from functools import partial
 from math import inf
@@ -17,9 +17,17 @@ from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
 from mirror.errors import HeadraceError, TimedOut, Unreachable
 from mirror.lane.byte_budget import ByteBudget
 from mirror.lane.memory import BufferPool
+from mirror.model.bounds import REACH_SECONDS
+from mirror.model.clusters import address_of
+from mirror.protocol.control.cluster import Endpoint
+from mirror.wording import first_few
 
 _HEAD_START_SECONDS: Final = 0.25
 """Seconds after which the next address is tried while the previous attempt continues."""
+_ADVICE_LISTENERS: Final = (
+    "check advertised.listeners of the brokers, the name service, and firewalls on the way from this host"
+)
+_SHOWN: Final = 3
 _ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
 
 
@@ -29,26 +37,74 @@ async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
     Raises Unreachable if no address accepts a connection, TimedOut if no broker responds in time, and
     NotAuthorized if a broker rejects the credentials.
     """
-    race = _Race(loop, cluster)
-    timer = loop.call_later(seconds, lambda: race.give_up(seconds))
+    await _Race(loop, cluster, cluster.directory.addresses).run(seconds)
+
+
+async def first_listener(loop: Loop, cluster: Cluster, seconds: float) -> None:
+    """Wait until a broker has responded at an address that the cluster advertises.
+
+    For a cluster whose bootstrap servers respond. Every further request goes to an advertised address. Closes
+    the connections to the cluster if none responds.
+
+    Raises Unreachable, TimedOut and NotAuthorized as `first_answer`, with the advertised addresses.
+    """
+    until, addresses = loop.now() + seconds, cluster.directory.addresses
+    answered = {where for broker, where in addresses.items() if cluster.is_open(broker)}
+    await _listed(loop, cluster, seconds)
+    listed = cluster.directory.brokers
+    if not listed or not answered.isdisjoint(listed.values()):
+        return
     try:
-        race.dial()
-        await race.first
+        await _Race(loop, cluster, listed).run(until - loop.now())
+    except HeadraceError as error:
+        cluster.connections.disconnect()
+        names = first_few([address_of(*where) for where in listed.values()], _SHOWN)
+        raise type(error)(
+            f"{cluster.name} responds at {', '.join(address_of(*where) for where in sorted(answered))},"
+            f" but not at the addresses that its brokers advertise ({names}): {error.message}",
+            advice=_ADVICE_LISTENERS,
+        ) from error
+
+
+async def _listed(loop: Loop, cluster: Cluster, seconds: float) -> None:
+    """List the brokers of the cluster. Raises TimedOut if this takes longer than `seconds`."""
+    listing = loop.spawn(cluster.patiently(lambda: cluster.refresh(()), seconds))
+    either = Promise[None]()
+    timer = loop.call_later(seconds, lambda: either.resolve(None))
+    listing.when_done(lambda: either.resolve(None))
+    try:
+        await either
     finally:
         timer.cancel()
-        race.left.clear()
+    if not listing.is_done:
+        cluster.connections.disconnect()
+        raise TimedOut(f"{cluster.name} accepts connections but does not list its brokers", advice=_ADVICE)
+    listing.result()
 
 
 class _Race:
-    """Concurrent connection attempts to one cluster. A slow attempt continues while the next one starts."""
+    """Concurrent connection attempts to one cluster. A slow attempt continues while the next one starts.
+    `addresses`: by broker id."""
 
-    def __init__(self, loop: Loop, cluster: Cluster) -> None:
+    def __init__(self, loop: Loop, cluster: Cluster, addresses: Mapping[int, Endpoint]) -> None:
         self.first = Promise[None]()
-        self.left = deque(cluster.directory.addresses)
+        self.left = deque(addresses)
         self._loop = loop
         self._cluster = cluster
+        self._addresses = addresses
         self._silent: dict[int, None] = {}
         self._failures: list[HeadraceError] = []
+
+    async def run(self, seconds: float) -> None:
+        """Wait until a broker has responded. Raises the errors of the attempts, and TimedOut after
+        `seconds`."""
+        timer = self._loop.call_later(seconds, lambda: self.give_up(seconds))
+        try:
+            self.dial()
+            await self.first
+        finally:
+            timer.cancel()
+            self.left.clear()
 
     def dial(self) -> None:
         """Start a connection attempt to the next address."""
@@ -66,8 +122,7 @@ class _Race:
 
     def give_up(self, seconds: float) -> None:
         """Fail with a TimedOut error that names the unresponsive addresses."""
-        addresses = self._cluster.directory.addresses
-        names = ", ".join("{}:{}".format(*addresses[broker]) for broker in self._silent)
+        names = ", ".join(address_of(*self._addresses[broker]) for broker in self._silent)
         reasons = [
             f"{names}: no response within {seconds:.0f} s",
             *(failure.message for failure in self._failures),
@@ -103,8 +158,6 @@ def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
 _T = TypeVar("_T")
 REQUEST_SECONDS: Final = 10.0
 """Timeout of one request, and of all attempts of one call, in seconds."""
-_REACH_SECONDS: Final = 5.0
-"""Maximum seconds for the first response of a broker on a new connection."""
 _IDLE_SECONDS: Final = 60.0
 _MOMENT_SECONDS: Final = 1.0
 """Maximum seconds to wait for another call's connection attempt, and minimum pause after a failed attempt."""
@@ -132,7 +185,7 @@ class ClusterSession:
         access: Callable[[], ClusterAccess],
         *,
         request_seconds: float = REQUEST_SECONDS,
-        reach_seconds: float = _REACH_SECONDS,
+        reach_seconds: float = REACH_SECONDS,
     ) -> None:
         self._name = name
         self._client_id = client_id

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from functools import cache, partial
 from typing import Any, Final, TypeVar
 
-import structlog
-
 from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.session import REQUEST_SECONDS, ClusterSession
@@ -17,6 +15,7 @@ from mirror.client.cluster import Cluster
 from mirror.client.log_reader import PartitionRange, partition_offsets, topic_partitions
 from mirror.client.log_writer import write_patiently
 from mirror.errors import CorruptData, Unreachable
+from mirror.loggers import get_logger
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.encoder import write_batch
@@ -26,7 +25,7 @@ from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import MISSING
 from mirror.protocol.control.offsets import LATEST
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 _LONGEST_SECONDS: Final = 300.0
 """Maximum seconds of a call. Each request has a shorter timeout, so only a large topic takes this long."""

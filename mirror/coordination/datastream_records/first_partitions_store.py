@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final
 
-import structlog
-
 from mirror.coordination.datastream_records.first_partitions import (
     FirstPartitions,
     begins_at_end,
@@ -16,13 +14,14 @@ from mirror.coordination.datastream_records.first_partitions import (
 )
 from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import DamagedState, InvalidRequest, NotFound
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from mirror.model.reasons import damage_of
 from mirror.model.topics import TopicSelection
 from mirror.ports import NodeStore
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _DAMAGES: Final = (DamagedState, InvalidRequest, KeyError, TypeError, ValueError)
 
 

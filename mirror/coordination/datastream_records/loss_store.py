@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
-import structlog
-
 from mirror.coordination.datastream_records.first_partitions import begins_at_end
 from mirror.coordination.datastream_records.first_partitions_store import FirstPartitionsStore
 from mirror.coordination.datastream_records.made_topics import MadeTopics
@@ -16,6 +14,7 @@ from mirror.coordination.stores.definition_document import from_document, to_doc
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.coordination.stores.deletion_record import Deletions, created_ms_of
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
+from mirror.loggers import get_logger
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
@@ -24,7 +23,7 @@ from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore, Watch
 
 _ATTEMPTS: Final = 5
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class LostStore:

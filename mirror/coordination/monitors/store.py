@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
-import structlog
-
 from mirror.coordination.monitors.state import (
     LEASE_SECONDS,
     ActingState,
@@ -23,11 +21,12 @@ from mirror.coordination.outcome_store import superseded_by
 from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
 from mirror.errors import DamagedState, IllegalTransition, InvalidRequest, NotFound, VersionConflict
+from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
 from mirror.model.nodes import NodeWrite
 from mirror.ports import Clock, NodeStore
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _ATTEMPTS: Final = 5
 _IDENTITY_BYTES: Final = 8
 _ADVICE: Final = "a monitor may act only on evaluations made under its current lease; acquire the lease first"

@@ -11,10 +11,9 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import structlog
-
 from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import DamagedState, InvalidRequest
+from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
@@ -25,7 +24,7 @@ from mirror.ports import NodeStore
 BUCKETS: Final = 128
 MOST_OF_BUCKET: Final = 100
 _DAMAGES: Final = (DamagedState, InvalidRequest, KeyError, TypeError, ValueError)
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Deletions:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
+import secrets
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
@@ -13,16 +15,19 @@ from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.problems import Problem
 from mirror.coordination.stores.record_folder import NodeGroups, surplus
 from mirror.coordination.stores.requests import Request, cause_of
-from mirror.errors import CorruptData, InvalidRequest
+from mirror.errors import CorruptData, InvalidRequest, NotFound, VersionConflict
+from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
-from mirror.model.metrics import ChangeKind, PlacementEvent, WorkerLoss
+from mirror.model.metrics import NO_EVENTS, ChangeKind, EventHistory, PlacementEvent, WorkerLoss
 from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion
 from mirror.model.plan import GroupPlan, Move, Plan
 from mirror.model.reasons import damage_of, legible
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
+
+_log = get_logger(__name__)
 
 KEPT: Final = 200
 """Maximum number of stored publications of events that concern several groups or no group.
@@ -52,11 +57,25 @@ _MOST_READ: Final = 100_000
 _NODE: Final = re.compile(r"e-[0-9]{10}")
 
 
+_FIRST: Final = "first_publication"
+_LOWEST_FIRST: Final = 10**9
+_HIGHEST_FIRST: Final = 7 * 10**9
+"""Highest number of the first publication. With the largest number of a sequential node, 2**31 - 1, the sum
+has ten digits."""
+
+
+def draw_first() -> int:
+    """Return a random number for the first publication of a log."""
+    return _LOWEST_FIRST + secrets.randbelow(_HIGHEST_FIRST - _LOWEST_FIRST)
+
+
 class EventLog:
     """Bounded log of events in the coordination store. An entry contains the events of one publication."""
 
-    def __init__(self, nodes: NodeStore) -> None:
+    def __init__(self, nodes: NodeStore, draw: Callable[[], int] = draw_first) -> None:
+        """`draw`: returns the number of the first publication of a new log."""
         self._nodes = nodes
+        self._draw = draw
         self._added = itertools.count()
         self._groups = NodeGroups(
             nodes, znodes.EVENTS, lambda path, data: _group_of(_read_publication(path, data))
@@ -124,29 +143,64 @@ class EventLog:
                 events.extend(_read_publication(path, node.data))
         return tuple(events[:limit])
 
-    def publications(
-        self, known: Mapping[int, tuple[PlacementEvent, ...]], watch: Watch
-    ) -> Mapping[int, tuple[PlacementEvent, ...]]:
-        """Map the number of each publication to its events, oldest publication first.
+    def history(self, former: EventHistory, watch: Watch) -> EventHistory:
+        """Return all publications of events.
 
-        Only publications that are missing in `known` are read. `watch`: fires when a publication is added or
+        Only publications that are missing in `former` are read. `watch`: fires when a publication is added or
         dropped.
         """
-        nodes = {int(node[2:]): f"{znodes.EVENTS}/{node}" for node in self._publications(watch)}
+        first, names = self._first_number(), self._publications(watch)
+        if first is None and names:
+            first = self._first_number()
+        if first is None:
+            return NO_EVENTS
+        known = former.publications if former.first == first else {}
+        nodes = {first + int(node[2:]): f"{znodes.EVENTS}/{node}" for node in names}
         unknown = [path for number, path in nodes.items() if number not in known]
         found: dict[str, Node] = {}
         for start in range(0, len(unknown), _READ_AT_ONCE):
             found.update(self._nodes.read_present(unknown[start : start + _READ_AT_ONCE]))
         read = {path: tuple(_read_publication(path, node.data)) for path, node in found.items()}
-        return {
+        present = {
             number: known[number] if number in known else read[path]
             for number, path in nodes.items()
             if number in known or path in read
         }
+        return EventHistory(first, present)
+
+    def _first_number(self) -> int | None:
+        """Return the number of the log's first publication; None if there is no log.
+
+        The first reader of a new log stores it. The numbers of nodes alone do not identify a publication,
+        because they start at 0 again after the loss of the store.
+        """
+        with suppress(NotFound):
+            node = self._nodes.read(znodes.EVENTS)
+            if (stored := _read_first(node.data)) is not None:
+                return stored
+            drawn = self._draw()
+            try:
+                self._nodes.write(znodes.EVENTS, node_codec.encode({_FIRST: drawn}), node.version)
+            except VersionConflict:  # another instance has stored one
+                return _read_first(self._nodes.read(znodes.EVENTS).data)
+            return drawn
+        return None
 
     def _publications(self, watch: Watch | None = None) -> list[str]:
         """Return the node names of all publications, oldest first; other nodes are ignored."""
         return [node for node in self._nodes.children(znodes.EVENTS, watch) if _NODE.fullmatch(node)]
+
+
+def _read_first(data: bytes) -> int | None:
+    """Return the stored number of the first publication; None if it is missing or damaged."""
+    if not data:
+        return None
+    try:
+        document = node_codec.decode(data, znodes.EVENTS)
+        return bounds.integer(_FIRST, bounds.field(document, _FIRST), 0, _HIGHEST_FIRST)
+    except (CorruptData, InvalidRequest) as error:
+        _log.error("event log gets new numbers", reason=damage_of(error))
+        return None
 
 
 def _group_of(events: Iterable[PlacementEvent]) -> str:

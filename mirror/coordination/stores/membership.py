@@ -13,16 +13,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-import structlog
-
 from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, SessionLost
+from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import NO_EPOCH, Epoch, GroupName, InstanceName
 from mirror.ports import NodeStore, Watch
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _NODE: Final = re.compile(r"i-[0-9]{10}")
 _LONGEST: Final = 1_000
 _MOST_GROUPS: Final = 100_000

@@ -21,8 +21,6 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import (
@@ -36,6 +34,7 @@ from mirror.errors import (
     Unreachable,
     VersionConflict,
 )
+from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.nodes import NodeDeletion
@@ -44,7 +43,7 @@ from mirror.model.reasons import damage_of
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _EPOCH: Final = re.compile("[0-9]{1,18}")
 _LARGEST_EPOCH: Final = 2**52
 """Maximum plausible epoch of a plan. Documents with a higher epoch were not written by Headrace."""

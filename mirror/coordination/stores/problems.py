@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-import structlog
-
 from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.record_folder import RecordFolder
 from mirror.errors import CorruptData
+from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.reasons import legible
 from mirror.ports import NodeStore
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _MOST_TROUBLES: Final = 200
 
 

@@ -16,6 +16,7 @@
     /requests/r-<sequence>         requests from users and the monitor to the leader
     /operations/o-<sequence>       outcomes of requests, stops and deletions of one day, by group
     /proposals/p-<sequence>        computed plans for review, the latest of each group
+    /events                        number of the first publication of events, random for each log
     /events/e-<sequence>           changes with their reasons, the latest of each group
     /loads/<instance>/<chunk>      rates measured by the instance
     /costs/<instance>              cost of copying on the instance, by group and hour
@@ -53,8 +54,6 @@ from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import quote, unquote
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.errors import (
     AlreadyExists,
@@ -63,11 +62,12 @@ from mirror.errors import (
     Unreachable,
     VersionConflict,
 )
+from mirror.loggers import get_logger
 from mirror.model.nodes import NewNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.model.reasons import reason_of
 from mirror.ports import NodeStore
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _K = TypeVar("_K")
 FORMAT: Final = 2
 VERSION: Final = "/version"
@@ -198,9 +198,9 @@ def change_each(
 ) -> None:
     """Apply the changes of many keys in a few transactions. If a transaction fails, apply its keys singly.
 
-    `on_applied`: callback with the keys whose changes were applied. `apply_alone`: callback for each key of a failed
-    transaction, which applies the changes of that key and reports errors. Raises Unreachable, SessionLost,
-    and errors of the callbacks.
+    `on_applied`: callback with the keys whose changes were applied. `apply_alone`: callback for each key of a
+    failed transaction, which applies the changes of that key and reports errors. Raises Unreachable,
+    SessionLost, and errors of the callbacks.
     """
     for some in _batches(wanted):
         changes = [change for key in some for change in wanted[key]]

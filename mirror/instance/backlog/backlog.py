@@ -7,18 +7,17 @@ from functools import partial
 from math import inf
 from typing import Final, NamedTuple
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.instance.background_calls import CallPending
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef
 from mirror.model.reasons import reason_of
 from mirror.model.topics import SourcePosition, TopicPartition, WaitingRecord
 from mirror.ports import Clock, TopicAdmin
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _INTERVAL_SECONDS: Final = 5.0
 _QUESTIONS_A_LOOK: Final = 4
 _MOST_PARTITIONS: Final = 2_000

@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.instance.background_calls import BackgroundCalls, CallPending
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock, TopicAdmin
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _ASK_AGAIN_SECONDS: Final = 60.0
 
 

@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.instance.background_calls import BackgroundCalls, CallPending
 from mirror.instance.discovery.preparation import topics_at
+from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef
 from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class OwnTopics:

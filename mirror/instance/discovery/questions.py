@@ -9,18 +9,17 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-import structlog
-
 from mirror.bulkheads import Bulkhead, settle
 from mirror.errors import Busy
 from mirror.instance.background_calls import BackgroundCalls, CallPending
 from mirror.instance.discovery.preparation import LOOK_AGAIN_SECONDS
+from mirror.loggers import get_logger
 from mirror.model.clusters import is_address
 from mirror.model.identifiers import ClusterRef
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock, TopicAdmin
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 _LATE_SECONDS: Final = 60.0
 _LITTLE_PATIENCE: Final = 0.1

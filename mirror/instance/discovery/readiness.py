@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.partition_selection import hidden_topics
 from mirror.coordination.routes.routes import RouteVerdict, in_words
@@ -14,13 +12,14 @@ from mirror.errors import InvalidRequest
 from mirror.instance.discovery.route_map import written_by
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.problem_board import ProblemBoard
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from mirror.model.plan import Plan
 from mirror.model.reasons import reason_of
 from mirror.wording import counted
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class DatastreamReadiness:

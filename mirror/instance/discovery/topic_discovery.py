@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.discovery import Shortfall, TopicWork
 from mirror.coordination.partition_selection import MatchLimits, TopicMatching, TopicsByCluster, dotted_names
@@ -28,12 +26,13 @@ from mirror.instance.discovery.preparation import (
     topics_at,
 )
 from mirror.instance.discovery.questions import ClusterIdentities
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream, clusters_of
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock, TopicAdmin
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 _NONE: Final[Waits] = {}
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from mirror.coordination.stores import node_codec, znodes
 from mirror.errors import DamagedState, InvalidRequest, NotFound
+from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.capacity.advice import Advice
 from mirror.model.documents import LARGEST
 from mirror.ports import NodeStore
 from mirror.wording import counted
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _ADVICE: Final = TypeAdapter(Advice)
 _FORMAT: Final = 1
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
-import structlog
-
 from mirror.coordination.plan_decision import Decision, FleetState
 from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.record_folder import RecordFolder
 from mirror.errors import CoordinationError, CorruptData, InvalidRequest, Unreachable
 from mirror.instance.problem_board import ProblemBoard
+from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.capacity.capacity import CapacityInUse, CapacityOrigin
 from mirror.model.identifiers import DatastreamName, GroupName
@@ -21,7 +20,7 @@ from mirror.model.plan import GroupPlan, PlanFigures
 from mirror.model.reasons import legible, reason_of
 from mirror.ports import Clock, NodeStore
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 NAMES_SHOWN: Final = 20
 _LONGEST_REASON: Final = 1_000
 _MOST_REASONS: Final = 100

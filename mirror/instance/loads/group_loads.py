@@ -8,14 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-import structlog
-
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.plan_decision import FleetState, groups_to_plan
 from mirror.instance.background_calls import LoadsPending
 from mirror.instance.loads.expectation import Loads, with_expected
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import GroupSources, LoadProviders
+from mirror.loggers import get_logger
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
 from mirror.model.load import LoadReport, LoadSource
@@ -24,7 +23,7 @@ from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
 """Report for groups that are placed by partition count, without loads."""
 _FIRST_SECONDS: Final = 5.0

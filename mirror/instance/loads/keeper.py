@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import structlog
-
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.loads.observations import LoadMemory, Observation, Snapshot
 from mirror.instance.loads.store import DatedObservation, ObservationStore, StoredObservations
+from mirror.loggers import get_logger
 from mirror.model.load import LoadReport, LoadSource
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class MemoryKeeper:

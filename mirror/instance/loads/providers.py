@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import structlog
-
 from mirror.errors import ConfigError
 from mirror.instance.loads.watch import AskFreshness
+from mirror.loggers import get_logger
 from mirror.model.capacity.knobs import NO_LOADS, joint_provider
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import GroupName
@@ -17,7 +16,7 @@ from mirror.model.load import LoadSource
 from mirror.model.reasons import legible
 from mirror.ports import Clock, LoadProvider
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 AGAIN_SECONDS: Final = 60.0
 """Seconds between attempts to create a load provider."""
 

@@ -10,20 +10,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-import structlog
-
 from mirror.coordination.stores.events import loads_event
 from mirror.errors import LoadUnavailable, TimedOut
 from mirror.instance.background_calls import CallPending
 from mirror.instance.health import Health
 from mirror.instance.loads.observations import NewestLoads
+from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import Freshness, LoadSource, age_text
 from mirror.model.metrics import PlacementEvent
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 ASKED_EVERY_SECONDS: Final = 5.0
 SLOW_SECONDS: Final = 2.0

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, Final
 
-import structlog
-
 from mirror.coordination.stores import node_codec, znodes
 from mirror.coordination.stores.record_folder import RecordFolder
 from mirror.errors import CorruptData, InvalidRequest
 from mirror.instance.loads.assessments import Assessment
+from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.capacity.capacity import CapacityInUse, CapacityTerms, capacity_in_use
 from mirror.model.capacity.costs import HOUR_MS, KEPT_HOURS, CostSums, GroupCosts, learned, merged_hours
@@ -22,7 +21,7 @@ from mirror.model.reasons import damage_of
 from mirror.ports import Clock, NodeStore
 from mirror.wording import counted
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _FORMAT: Final = 1
 _MOST_GROUPS: Final = 300
 """Maximum number of groups whose costs an instance stores, the most expensive first."""

@@ -8,9 +8,8 @@ from enum import StrEnum
 from math import inf
 from typing import Final, NamedTuple
 
-import structlog
-
 from mirror.instance.workers.lane_track import LaneTrack
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import (
     SILENT_WORKER,
     LaneEvent,
@@ -24,10 +23,11 @@ from mirror.model.datastreams.lanes import (
 )
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.movement.history import LaneHistory
+from mirror.model.reasons import reason_at
 from mirror.ports import Clock
 from mirror.worker.protocol import LaneRate, LimitedLane, WaitingLane
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 NOBODY: Final = -1
 """Worker number of a lane that no worker may copy."""
 _REMEMBERED_SECONDS: Final = 600.0
@@ -64,11 +64,11 @@ class LaneLoss(NamedTuple):
 class LaneStatus:
     """State of one lane as this instance knows it.
 
-    `worker`: number of its worker, -1 without a worker. `reason`: why the lane is paused or waits. `slowed`:
-    quota that throttles the lane. `cause`: cause of a pause. `since`: start of the phase and cause (monotonic
-    seconds), None if unknown. `track`: reports of the lane; mutable, unlike the other fields. `hold`:
-    measured throttling by `slowed`. `recovered`: the lane has paused before. `loss`: loss of the process that
-    copied the lane before, or None.
+    `worker`: number of its worker, -1 without a worker. `reason`: why the lane is paused or waits. `offset`:
+    source offset at which a paused lane resumes, None if unknown. `slowed`: quota that throttles the lane.
+    `cause`: cause of a pause. `since`: start of the phase and cause (monotonic seconds), None if unknown.
+    `track`: reports of the lane; mutable, unlike the other fields. `hold`: measured throttling by `slowed`.
+    `recovered`: the lane has paused before. `loss`: loss of the process that copied the lane before, or None.
     """
 
     spec: LaneSpec
@@ -82,15 +82,28 @@ class LaneStatus:
     hold: QuotaHold | None = None
     recovered: bool = False
     loss: LaneLoss | None = None
+    offset: int | None = None
 
     def entering(
-        self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
+        self,
+        phase: LanePhase,
+        now: float,
+        reason: str = "",
+        cause: PauseCause = PauseCause.OTHER,
+        offset: int | None = None,
     ) -> LaneStatus:
         """Return the status of the lane in another phase. `since` is unchanged if phase and cause are."""
         is_same = (self.phase, self.cause) == (phase, cause)
         recovered = self.recovered if is_same else self.phase is LanePhase.PAUSED
         since = self.since if is_same else now
-        return replace(self, phase=phase, reason=reason, cause=cause, since=since, recovered=recovered)
+        return replace(
+            self, phase=phase, reason=reason, cause=cause, since=since, recovered=recovered, offset=offset
+        )
+
+    @property
+    def text(self) -> str:
+        """Reason with the offset."""
+        return reason_at(self.reason, self.offset)
 
     @property
     def rate(self) -> LaneRate | None:
@@ -282,7 +295,7 @@ class LaneTable:
             self._drop(key)
         else:
             now = self._clock.monotonic()
-            self._put(key, state.entering(LanePhase.STOPPING, now, state.reason, state.cause))
+            self._put(key, state.entering(LanePhase.STOPPING, now, state.reason, state.cause, state.offset))
         return state.worker
 
     def forget(self, keys: Iterable[LaneKey]) -> None:
@@ -350,9 +363,10 @@ class LaneTable:
             if isinstance(event, LanePaused):
                 key = event.key
                 _log.debug(  # the worker logs one line for all lanes with the same reason
-                    "lane paused", datastream=key.group, partition=str(key.partition), reason=event.reason
+                    "lane paused", datastream=key.group, partition=str(key.partition), reason=event.text
                 )
-                self._put(key, state.entering(LanePhase.PAUSED, now, event.reason, event.cause))
+                paused = state.entering(LanePhase.PAUSED, now, event.reason, event.cause, event.offset)
+                self._put(key, paused)
             else:
                 self._put(event.key, state.entering(LanePhase.COPYING, now))
 
@@ -378,4 +392,4 @@ class LaneTable:
             before, state = self._muted.pop(key), self.states[key]
             if state.reason == SILENT_WORKER and state.phase is LanePhase.PAUSED:
                 now = self._clock.monotonic()
-                self._put(key, state.entering(before.phase, now, before.reason, before.cause))
+                self._put(key, state.entering(before.phase, now, before.reason, before.cause, before.offset))

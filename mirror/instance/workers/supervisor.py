@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
-import structlog
-
 from mirror.instance.workers.cost_tracker import CostTracker
 from mirror.instance.workers.lane_table import (
     NOBODY,
@@ -25,6 +23,7 @@ from mirror.instance.workers.lane_table import (
 from mirror.instance.workers.quarantine import CELLS, Quarantine
 from mirror.instance.workers.worker_choice import WorkerChoice
 from mirror.instance.workers.worker_health import WorkerHealth, WorkerMeasurements
+from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import NO_WORKER, LaneKey, LaneSpec, LaneStopped, PauseCause
 from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.metrics import WorkerLoss
@@ -46,7 +45,7 @@ from mirror.worker.protocol import (
     WorkerReady,
 )
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
 """Seconds that an isolation worker without lanes has to end."""
 

@@ -19,7 +19,7 @@ def troubles_of(
     """Map each group with stalled lanes to a message. `undescribed`: assigned lanes whose spec cannot be sent
     to a worker. `ailing`: groups that may crash their worker process."""
     paused = {
-        key: state.reason
+        key: state.text
         for key, state in lanes.items()
         if state.phase is LanePhase.PAUSED and state.cause is not PauseCause.NO_TOPIC
     }
@@ -37,7 +37,7 @@ def without_topic(lanes: Mapping[LaneKey, LaneStatus]) -> dict[GroupName, str]:
     """Map each group with lanes whose destination topic does not exist to a message."""
     return _sentences(
         {
-            key: state.reason
+            key: state.text
             for key, state in lanes.items()
             if state.phase is LanePhase.PAUSED and state.cause is PauseCause.NO_TOPIC
         },

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final, NamedTuple
 
-import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from mirror.coordination.stores import node_codec, znodes
@@ -21,11 +20,12 @@ from mirror.errors import (
     NotFound,
     VersionConflict,
 )
+from mirror.loggers import get_logger
 from mirror.model.identifiers import ClusterRef
 from mirror.options import first_problem
 from mirror.ports import NodeStore
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _BUCKETS: Final = 64
 _HISTORIES: Final = TypeAdapter(dict[str, TopicHistory])
 _RETIREMENT: Final = TypeAdapter(Retirement)

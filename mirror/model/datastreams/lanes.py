@@ -10,6 +10,7 @@ from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.movement.exemptions import NO_EXEMPTION, LatencyExemption
+from mirror.model.reasons import reason_at
 from mirror.model.topics import TopicPartition
 
 SILENT_WORKER: Final = "its worker process does not respond; it is killed and replaced if this lasts"
@@ -103,12 +104,19 @@ class PauseCause(StrEnum):
 class LanePaused:
     """Event: the lane has paused because of an error. Other lanes continue.
 
-    `reason`: contains the cluster, topic, partition and offset if they are relevant.
+    `reason`: contains the cluster, topic and partition if they are relevant. `offset`: source offset at which
+    the lane resumes, None if unknown.
     """
 
     key: LaneKey
     reason: str
     cause: PauseCause = PauseCause.OTHER
+    offset: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Reason with the offset."""
+        return reason_at(self.reason, self.offset)
 
 
 @dataclass(frozen=True, slots=True)

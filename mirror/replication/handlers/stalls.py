@@ -87,7 +87,7 @@ class StallReporter:
         del self._stalled[lane]
         lane.observed.stalled_by = ""
         if lane.pause is not None and lane.state is not LaneState.STOPPED:
-            self._lane_log.waits(lane.spec, lane.pause.reason, lane.pause.cause)
+            self._lane_log.waits(lane.spec, lane.pause.reason, lane.pause.cause, lane.pause.offset)
         elif lane.state in ACTIVE:
             self._lane_log.copies(lane.key)
 

@@ -20,16 +20,16 @@ class LaneLog:
         self._now = now
         self._causes = CauseReports[LaneKey]()
 
-    def waits(self, spec: LaneSpec, reason: str, cause: PauseCause) -> None:
+    def waits(self, spec: LaneSpec, reason: str, cause: PauseCause, offset: int | None = None) -> None:
         """Report that a lane pauses or waits. An unresponsive cluster counts as one cause, even with
-        different reasons."""
-        place = spec.key.partition
-        _log.debug("lane waits", **spec.key.log_fields, reason=reason)
+        different reasons. `offset`: source offset at which the lane resumes, None if unknown."""
+        place, event = spec.key.partition, LanePaused(spec.key, reason, cause, offset)
+        _log.debug("lane waits", **spec.key.log_fields, reason=event.text)
         away = {PauseCause.SOURCE_AWAY: spec.source, PauseCause.DESTINATION_AWAY: spec.destination}
         target = f"{spec.destination_topic}-{place.partition}"
         name = f"{cause} {away[cause]}" if cause in away else common_text(reason, str(place), target)
-        self._causes.affected(spec.key, name, reason, self._now())
-        self._report(LanePaused(spec.key, reason, cause))
+        self._causes.affected(spec.key, name, event.text, self._now())
+        self._report(event)
 
     def copies(self, key: LaneKey) -> None:
         """Report that a lane copies records again."""

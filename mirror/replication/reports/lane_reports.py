@@ -97,7 +97,7 @@ def report_of(lane: Lane, now: float) -> LaneReport:
         partition=lane.key.partition.partition,
         destination_topic=lane.spec.destination_topic,
         state=lane.state.value,
-        reason=lane.pause.reason if lane.pause else lane.observed.stalled_by or lane.observed.held_by,
+        reason=lane.pause.text if lane.pause else lane.observed.stalled_by or lane.observed.held_by,
         start_offset=lane.progress.ledger.start,
         next_offset=lane.checkpoint,
         in_flight=max(lane.read.position - lane.checkpoint, 0),

@@ -14,9 +14,8 @@ from email.message import EmailMessage
 from email.utils import format_datetime, make_msgid
 from typing import Final
 
-import structlog
-
 from mirror.errors import Refused, TimedOut, Unreachable
+from mirror.loggers import get_logger
 from mirror.model.reasons import legible
 from mirror.tls import trusting
 from monitor.adapters.receivers.secrets import secret_from
@@ -24,7 +23,7 @@ from monitor.alerts.alert import AlertNotice
 from monitor.alerts.deliveries.messages import subject_of, text_of
 from monitor.alerts.settings import MailSettings
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _READY: Final = 220
 _FIRST_PERMANENT: Final = 500

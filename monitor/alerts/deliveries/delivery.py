@@ -12,11 +12,10 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-import structlog
-
 from mirror.background_thread import BackgroundThread
 from mirror.coordination.monitors.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused
+from mirror.loggers import get_logger
 from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from monitor.alerts.alert import AlertNotice
@@ -24,7 +23,7 @@ from monitor.alerts.alert_metrics import AlertMetrics
 from monitor.alerts.deliveries.outbox import NEVER, Outbox
 from monitor.alerts.deliveries.ports import Receiver, RetryLater
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _LONGEST_WAIT_SECONDS: Final = 3600.0
 

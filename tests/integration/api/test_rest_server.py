@@ -25,6 +25,8 @@ from headrace.console.event_stream import StreamMessage, follow
 from headrace.process.connections import RESERVE, RESERVED
 from headrace.process.rest import RestServer, unbound_listener
 from mirror.errors import ConfigError, Unreachable
+from mirror.loggers import set_threshold
+from mirror.model.metrics import NO_EVENTS
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site, a_body
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -196,6 +198,7 @@ def test_a_caller_that_does_not_read_its_answer_is_ended() -> None:
 
 
 def test_what_is_logged_says_which_process_and_which_call_it_is_of(server: RestServer) -> None:
+    set_threshold("info")
     capture, before = LogCapture(), structlog.get_config()
     server.attach(Site().app)
     try:
@@ -357,13 +360,13 @@ def test_the_command_line_follows_a_stream_and_hears_of_its_end(server: RestServ
             call.result(PATIENCE_SECONDS)
     client.close()
     assert told[0].event is not None
-    assert told[0].identity == "1-0"
+    assert told[0].identity == f"{site.leader.events.history(NO_EVENTS, lambda: None).first + 1}-0"
     assert "stream; retrying in" in noted[0]
 
 
 def test_a_listener_that_goes_leaves_its_place(server: RestServer) -> None:
     site = Site()
-    site.app.state.event_feed = feed = EventFeed(site.leader.events.publications, most_listeners=1)
+    site.app.state.event_feed = feed = EventFeed(site.leader.events.history, most_listeners=1)
     server.attach(site.app)
     server.start()
     url, headers = f"http://{server.address}/v1/events", {"Accept": "text/event-stream"}

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError
+from mirror.loggers import set_threshold
 from mirror.settings import KafkaCluster
 from pinot.tables import PARTITION_METRICS
 from pmp.job.job_metrics import JobMetrics
@@ -198,6 +199,7 @@ def advised(said: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def test_what_is_waited_for_is_said_once_and_that_it_has_come(world: World) -> None:
+    set_threshold("info")
     with capture_logs() as said:
         world.service.start()
         wait_until(lambda: advised(said), "nothing to read")
@@ -212,6 +214,7 @@ def test_what_is_waited_for_is_said_once_and_that_it_has_come(world: World) -> N
 
 def test_a_cluster_without_a_topic_of_samples_is_named(world: World) -> None:
     world.add("east", world.address)
+    set_threshold("info")
     with capture_logs() as said:
         world.service.start()
         wait_until(lambda: [one for one in said if one["event"] == "waiting for samples"], "no topic")

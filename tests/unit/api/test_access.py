@@ -18,6 +18,7 @@ from api.access.table import NEEDS
 from api.access.tokens import TokenFile, revoke
 from api.brooklin.protocol import BrooklinSurface
 from mirror.control.audit import AUDIT
+from mirror.loggers import set_threshold
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import DatastreamName
 from tests.fakes.clock import ManualClock
@@ -314,6 +315,7 @@ def test_no_header_makes_more_of_a_call(guarded: Guarded, headers: dict[str, str
 def test_who_asked_cannot_be_forged(guarded: Guarded) -> None:
     owner = guarded.as_("owner")
     headers = {"X-Forwarded-For": "10.9.8.7", "X-Request-ID": "audit-1"}
+    set_threshold("info")
     with capture_logs() as lines:
         body = {"reason": "a test", "requested_by": "ada"}
         owner.post("/v1/datastreams/mine/pause", json=body, headers=headers)

@@ -11,10 +11,11 @@ from httpx import Client
 
 from api.app import end_streams
 from api.http.event_streams import EventFeed, EventStream
-from mirror.control.event_positions import EventPosition
+from mirror.control.event_positions import EventPosition, Gap
 from mirror.coordination.stores.events import KEPT_OF_GROUP, EventLog, command_event
 from mirror.errors import Busy, Unreachable
 from mirror.model.identifiers import DatastreamName
+from mirror.model.metrics import NO_EVENTS
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
 from tests.fakes.site import Site
 from tests.patience import PATIENCE_SECONDS
@@ -34,6 +35,7 @@ class Listener:
         self._messages: list[dict[str, str]] = []
         self.id = position or ""
         self.beats = 0
+        self.gaps: list[dict[str, object]] = []
         self.task = asyncio.create_task(self._serve())
 
     async def _serve(self) -> None:
@@ -66,6 +68,7 @@ class Listener:
         while len(self._messages) < count:
             assert await self._read(), "the stream ended early"
         heard, self._messages = self._messages[:count], self._messages[count:]
+        self.gaps += [json.loads(one["data"]) for one in heard if one.get("event") == "gap"]
         return [one.get("event") or json.loads(one["data"])["sentence"] for one in heard]
 
     async def beat(self) -> None:
@@ -82,10 +85,13 @@ class Log:
     """A log, and a feed that reads it in another session."""
 
     def __init__(self, beat_seconds: float = 60.0, most_listeners: int = 200) -> None:
+        self.first = 0
         self.server = FakeZooKeeper()
         self.log = EventLog(self.server.session())
         self.session: FakeSession = self.server.session()
-        self.feed = EventFeed(EventLog(self.session).publications, beat_seconds, most_listeners)
+        self.feed = EventFeed(
+            EventLog(self.session, lambda: self.first).history, beat_seconds, most_listeners
+        )
 
     def tell(self, *sentences: str, name: str = "orders") -> None:
         self.log.append(tuple(command_event(DatastreamName(name), one, 1) for one in sentences))
@@ -125,6 +131,68 @@ def test_what_was_dropped_meanwhile_is_a_gap() -> None:
     asyncio.run(check())
 
 
+def wiped(log: Log, first: int, *sentences: str) -> None:
+    """Delete the log, and begin a new one from the number `first`."""
+    log.server.session().delete_tree("/events")
+    log.first = first
+    log.tell(*sentences)
+
+
+@pytest.mark.parametrize("length", [1, 3, 9])
+def test_a_wiped_store_is_a_gap_for_a_listener_that_resumes_and_then_all_new_events(length: int) -> None:
+    """The new log is shorter than the old one, equally long, or longer."""
+
+    async def check() -> None:
+        log = Log()
+        for number in range(3):
+            log.tell(f"old {number}")
+        one = await Listener(log.feed).begun()
+        assert one.id == "3-0"
+        await one.end()
+        wiped(log, 500, "new 0")
+        new = [f"new {number}" for number in range(length)]
+        for sentence in new[1:]:
+            log.tell(sentence)
+        again = Listener(log.feed, one.id)
+        assert await again.hear(1 + length) == ["gap", *new]
+        assert again.gaps == [{"reason": Gap.RESET, "is_reset": True}]
+        log.tell("at last")
+        assert await again.hear(1) == ["at last"]
+        await again.end()
+
+    asyncio.run(check())
+
+
+def test_a_store_that_is_wiped_under_a_listener_is_a_gap_and_no_old_event_is_heard_again() -> None:
+    async def check() -> None:
+        log = Log()
+        log.tell("old")
+        listener = Listener(log.feed, "0-0")
+        assert await listener.hear(1) == ["old"]
+        wiped(log, 500, "new")
+        assert await listener.hear(2) == ["gap", "new"]
+        await listener.end()
+
+    asyncio.run(check())
+
+
+def test_instances_number_a_log_alike_also_after_a_damage() -> None:
+    server, other = FakeZooKeeper(), FakeZooKeeper()
+    logs = [EventLog(server.session()) for _ in range(2)]
+    logs[0].append((command_event(DatastreamName("orders"), "a", 1),))
+    first, second = (log.history(NO_EVENTS, lambda: None) for log in logs)
+    assert first == second
+    assert list(first.publications) == [first.first]
+    elsewhere = EventLog(other.session())
+    elsewhere.append((command_event(DatastreamName("orders"), "a", 1),))
+    assert elsewhere.history(NO_EVENTS, lambda: None).first != first.first
+    session = server.session()
+    session.write("/events", b"{", session.read("/events").version)
+    again = logs[1].history(second, lambda: None)
+    assert again.first != first.first
+    assert list(again.publications.values()) == list(first.publications.values())
+
+
 def test_who_chooses_a_datastream_hears_of_no_other_and_of_no_gap_among_the_others() -> None:
     async def check() -> None:
         log = Log()
@@ -150,16 +218,18 @@ def test_listeners_share_one_reader_that_waits_for_a_watch_and_ends_with_them() 
         for one in listeners:
             assert await one.hear(1) == ["before"]
         asked = len(log.session.log)
-        assert asked == 2  # the list, and the new entries
+        assert (
+            asked == 4
+        )  # the number of the first entry, which is then stored, the list, and the new entries
         log.tell("now")
         for one in listeners:
             assert await one.hear(1) == ["now"]
-        assert len(log.session.log) == asked + 2
+        assert len(log.session.log) == asked + 3
         for one in listeners:
             await one.end()
         log.tell("nobody")
         await asyncio.sleep(0)
-        assert len(log.session.log) == asked + 2
+        assert len(log.session.log) == asked + 3
         assert log.feed._reading is None
 
     asyncio.run(check())

@@ -12,6 +12,7 @@ from api.access.tokens import principal_named
 from mirror.control.audit import AUDIT, SERVICE
 from mirror.errors import InvalidRequest
 from mirror.instance.settings import DefinitionSettings
+from mirror.loggers import set_threshold
 from mirror.settings import KafkaCluster
 from tests.fakes.in_process import client_of
 from tests.fakes.site import Site, a_body
@@ -133,6 +134,7 @@ def test_what_the_leader_changes_by_itself_is_in_the_same_audit(guarded: Guarded
     some = {"partitions": {"t": "1"}, "for_seconds": 60}
     assert owner.post(f"{path}/pause-partitions", json=some).status_code == 200
     assert owner.post(f"{path}/pause", json={"for_seconds": 200, "reason": "a night"}).status_code == 200
+    set_threshold("info")
     with capture_logs() as lines:
         for seconds in (61, 140, 600):
             site.clock.advance(seconds)

@@ -10,6 +10,7 @@ import structlog
 from httpx import Client
 from structlog.testing import LogCapture
 
+from mirror.loggers import set_threshold
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site, a_body
 
@@ -19,6 +20,7 @@ NEW = re.compile(r"[0-9a-f]{16}")
 @pytest.fixture
 def log() -> Iterator[LogCapture]:
     """Capture log lines with their context."""
+    set_threshold("info")
     capture = LogCapture()
     before = structlog.get_config()
     structlog.configure(processors=[structlog.contextvars.merge_contextvars, capture])

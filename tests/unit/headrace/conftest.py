@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 import httpx
 import pytest
-import structlog
 
 from headrace.__main__ import main
+from headrace.process.logs import without_logs
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.plan import PlanningRequest
@@ -45,7 +45,7 @@ class WithoutLogs(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Handle one request."""
-        with structlog.testing.capture_logs():
+        with without_logs():
             return self._inner.handle_request(request)
 
 

@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
+from headrace.dr.acts import SwitchoverActs
 from headrace.dr.check import FAIL, WARN, CheckItem, clock_items, group_items
 from headrace.dr.datastreams import opposite, require_direction
 from headrace.dr.drill import plain_name
 from headrace.dr.groups import GroupMove
+from headrace.dr.outages import undo_advice, waiting_advice
+from headrace.dr.pair_session import PairSession
 from headrace.dr.state_store import PairStateStore
 from headrace.dr.status import sums_by_topic, word_of
 from mirror.errors import IllegalTransition, Refused, TimedOut, Unreachable, VersionConflict
 from mirror.jobs.dr.driver import Driver
-from mirror.jobs.dr.operation import PairState, Step, Switchover, begin
+from mirror.jobs.dr.operation import PairState, Step, Switchover, begin, operation_of
 from mirror.jobs.dr.settings import PairSettings
 from mirror.jobs.groups.source import listed
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import is_legal_topic
 from mirror.protocol.control.groups import ListedGroup
+from mirror.replication.context import EngineContext
 from tests.fakes.broker.faults import Run
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.node_store import FakeZooKeeper
@@ -132,6 +136,92 @@ def test_a_switchover_to_a_cluster_that_is_down_leaves_nothing(fakes: MirroredFa
     state = driver.run(begin(store.read(), "destination", "i", 1, "me"))
     assert (state.active, state.operation) == ("source", None)
     assert "down" in state.history[-1].failure
+
+
+class NeedsBoth(Standstill):
+    """Acts of which each reads from both clusters, and then takes two seconds."""
+
+    def __init__(self, bench: EngineContext) -> None:
+        self._bench = bench
+
+    def perform(self, state: PairState, operation: Switchover) -> Switchover:
+        self._bench.run(self._perform())
+        return operation
+
+    async def _perform(self) -> None:
+        for cluster in CLUSTERS.values():
+            await self._bench.cluster(cluster).all_topics()
+        await self._bench.loop.sleep(2.0)
+
+    def undo(self, state: PairState, operation: Switchover, step: Step) -> None:
+        self._bench.run(self._perform())
+
+
+class Waiting:
+    """A session of a pair, with its notes and the seconds after which they came."""
+
+    def __init__(self, fakes: MirroredFakes) -> None:
+        self.clock = fakes.clock
+        self.notes: list[tuple[float, str]] = []
+        store = PairStateStore(FakeZooKeeper().session(), fakes.context, CLUSTERS, FRESH, self.note)
+        acts = cast(SwitchoverActs, NeedsBoth(fakes.context))
+        self.session = PairSession("p/1", PAIR, fakes.context, store, acts, self.note)
+        self.planned = self.session.planned("destination")
+        self.began = self.clock.monotonic()
+
+    def note(self, text: str) -> None:
+        self.notes.append((self.clock.monotonic() - self.began, text))
+
+    def about(self, words: str) -> list[tuple[float, str]]:
+        return [(seconds, text) for seconds, text in self.notes if words in text]
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+@pytest.mark.parametrize("name", ["source", "destination"])
+def test_a_switchover_reports_early_which_cluster_it_waits_for(
+    fakes: MirroredFakes, name: str, is_frozen: bool
+) -> None:
+    waiting, cluster = Waiting(fakes), fakes.source if name == "source" else fakes.target
+    stop, restore = (cluster.freeze, cluster.thaw) if is_frozen else (cluster.take_down, cluster.bring_up)
+    stop(1)
+    fakes.context.loop.call_later(90.0, lambda: restore(1))
+    state = waiting.session.run(waiting.planned, 600.0)
+    assert (state.active, state.history[-1].failure) == ("destination", "")
+    ((seconds, text),) = waiting.about("does not respond (")
+    assert seconds <= 10.0
+    assert text.startswith(f"{name} does not respond (cluster {name}: 127.0.0.1:")
+    assert "the switchover waits up to 10 min for it" in text
+    assert "undo the switchover with headrace dr abort p/1" in text
+    assert ("headrace dr failover p/1 --to destination" in text) == (name == "source")
+    ((seconds, _),) = waiting.about(f"{name} responds again")
+    assert 90.0 <= seconds <= 130.0
+
+
+def test_an_undo_and_the_last_step_have_their_own_advice(fakes: MirroredFakes) -> None:
+    """An undo is possible before the last step only."""
+    assert "dr abort" not in undo_advice("destination", 60.0)
+    planned = operation_of(Waiting(fakes).planned)
+    advice = waiting_advice("p", planned.with_(reached=Step.OPEN), "destination", 60.0)
+    assert ("dr abort" in advice, "run the same command again" in advice) == (False, True)
+    assert "dr abort" in waiting_advice("p", planned.with_(reached=Step.REVERSED), "destination", 60.0)
+
+
+def test_the_wait_for_a_cluster_is_reported_by_an_undo_too(fakes: MirroredFakes) -> None:
+    waiting = Waiting(fakes)
+    state = waiting.session.store.save(waiting.planned, everywhere=True)
+    reached = operation_of(state).with_(reached=Step.FENCED)
+    waiting.session.store.save(state.with_(operation=reached), everywhere=True)
+    fakes.target.take_down(1)
+    fakes.context.loop.call_later(30.0, lambda: fakes.target.bring_up(1))
+    waiting.session.abort("enough")
+    assert waiting.about("destination does not respond (")
+    assert waiting.about("the undo waits up to 60 s for it")
+
+
+def test_a_switchover_without_an_outage_reports_none(fakes: MirroredFakes) -> None:
+    waiting = Waiting(fakes)
+    assert waiting.session.run(waiting.planned, 600.0).active == "destination"
+    assert waiting.about("respond") == []
 
 
 DEFINITION: Final[Mapping[str, Any]] = {

@@ -16,6 +16,7 @@ from mirror.control.event_positions import EventPosition, following
 from mirror.coordination.stores.events import command_event
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
+from mirror.model.metrics import EventHistory
 from monitor.records.record import BudgetCost, DeliveryCost, IncidentRecord, Phase, RebalanceGain
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve, Shown
@@ -36,7 +37,7 @@ class Log:
     def after(self, position: str) -> bytes:
         """Return the stream after a position, in the format of `api.http.event_streams`."""
         place, sent = EventPosition(*map(int, position.split("-"))), f"id: {position}\n\n".encode()
-        while (found := following(self.kept, place)) is not None:
+        while (found := following(EventHistory(0, self.kept), place)) is not None:
             place, sent = found.position, sent + _publication(found, None)
         return sent
 

@@ -58,8 +58,8 @@ def test_status_shows_what_is_the_matter_first(site: Site, headrace: Headrace) -
 
 
 def test_status_does_not_repeat_a_reason() -> None:
-    lane_reason = "no such topic (source offset 5)"
-    state = {"partitions": 2, "worst": "t-0", "state": "PAUSED_BY_ITSELF", "reason": lane_reason}
+    place = {"worst": "t-0", "reason": "no such topic", "offset": 5}
+    state = {"partitions": 2, "state": "PAUSED_BY_ITSELF", **place}
     problem = {"reason": "t-1 is stalled: no such topic (source offset 7)"}
     stalled = {"problem": problem, "halt": None, "status": "READY"}
     movement = {"loss": None, "states": [state]}
@@ -68,10 +68,10 @@ def test_status_does_not_repeat_a_reason() -> None:
         "2 PAUSED_BY_ITSELF, longest t-0",
     ]
     assert list(problems_of(stalled | {"problem": None}, movement, None, None)) == [
-        f"2 PAUSED_BY_ITSELF, longest t-0: {lane_reason}"
+        "2 PAUSED_BY_ITSELF, longest t-0: no such topic (source offset 5)"
     ]
     halted = {"problem": None, "halt": {"reason": "ticket 7"}, "status": "PAUSED"}
-    state |= {"state": "PAUSED_BY_USER", "reason": "the datastream is PAUSED: ticket 7"}
+    state |= {"state": "PAUSED_BY_USER", "reason": "the datastream is PAUSED: ticket 7", "offset": None}
     assert list(problems_of(halted, movement, None, None)) == [
         "2 PAUSED_BY_USER, longest t-0",
         "paused: ticket 7",

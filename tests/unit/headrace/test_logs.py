@@ -1,10 +1,13 @@
-"""Test log output: JSON for machines, context in every line, no secrets."""
+"""Test log output: JSON for machines, context in every line, no secrets, nothing on stdout."""
 
 from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import structlog
@@ -12,6 +15,24 @@ import structlog
 from headrace.process.logs import configure_logs, log_first_to_stderr, log_to_stderr, without_logs
 from headrace.settings import LogSettings
 from mirror.loggers import get_logger
+from tests.patience import PATIENCE_SECONDS
+
+_COMMAND = """
+import sys
+from pathlib import Path
+import click
+from headrace.__main__ import run_command
+
+@click.command()
+def recall():
+    print("structlog" in sys.modules)
+    from pmp.loads.last_known import LastKnown
+    LastKnown(folder).recall("west")
+    print("the result")
+
+folder = Path(sys.argv.pop())
+run_command(recall, "headrace")
+"""
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
@@ -107,3 +128,16 @@ def test_a_command_that_sets_up_no_log_may_follow_one_that_does(capsys: pytest.C
     structlog.get_logger("mirror").info("second", lanes=3)
     seen = capsys.readouterr()
     assert ("first" in seen.err, "second" in seen.err, seen.out) == (True, True, "")
+
+
+def test_a_command_that_sets_up_no_log_prints_only_its_result(tmp_path: Path) -> None:
+    (tmp_path / "west.loads.json.gz").write_bytes(b"damaged")
+    done = subprocess.run(
+        [sys.executable, "-c", _COMMAND, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["False", "the result"]
+    assert "cannot read the stored loads" in done.stderr

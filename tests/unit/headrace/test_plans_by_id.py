@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-import structlog
 
+from headrace.process.logs import without_logs
 from tests.fakes.site import Site
 from tests.unit.api.test_plans import make_heavy
 from tests.unit.headrace.conftest import Headrace
@@ -20,7 +20,7 @@ def _a_task_with_too_much(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the service while a command sleeps."""
 
     def work(_: float) -> None:
-        with structlog.testing.capture_logs():
+        with without_logs():
             site.tick()
 
     monkeypatch.setattr("headrace.console.patience.pause", work)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -17,12 +17,15 @@ from headrace.dr.state_store import PairStateStore
 from mirror.errors import Unreachable
 from mirror.jobs.dr.operation import PairState
 from mirror.model.identifiers import ClusterRef
+from tests.fakes.broker.cluster import FakeCluster
+from tests.fakes.broker.faults import Delay, Drop, Edit
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Write
 
 SOURCE, DESTINATION = ClusterRef("source"), ClusterRef("destination")
+METADATA: Final = 3
 CLOSED: Final = "127.0.0.1:1"
 """Address at which nothing listens."""
 SETTINGS: Final = f"""
@@ -91,6 +94,55 @@ def test_a_silent_cluster_fails_before_a_request_times_out(fakes: MirroredFakes)
         fakes.target.freeze(node)
     with pytest.raises(Unreachable, match="no response within 5 s"):
         reach(fakes.context, SOURCE, DESTINATION)
+
+
+def advertise(cluster: FakeCluster, *ports: int) -> None:
+    """Let the brokers of a cluster advertise these ports."""
+
+    def change(answer: Any) -> None:
+        for broker, port in zip(answer.brokers, ports, strict=True):
+            broker.port = port
+
+    cluster.faults.plant(METADATA, Edit(change), times=None)
+
+
+def test_advertised_listeners_that_refuse_connections_are_named(fakes: MirroredFakes) -> None:
+    advertise(fakes.target, 1, 2)
+    before = fakes.clock.monotonic()
+    for _ in range(2):
+        with pytest.raises(Unreachable) as failed:
+            reach(fakes.context, SOURCE, DESTINATION)
+        assert "destination responds at 127.0.0.1:" in failed.value.message
+        assert "brokers advertise (127.0.0.1:1, 127.0.0.1:2): cannot connect to" in failed.value.message
+        assert "advertised.listeners" in str(failed.value)
+    assert fakes.clock.monotonic() - before <= 10.0
+
+
+def test_advertised_listeners_that_do_not_respond_are_named_within_five_seconds(fakes: MirroredFakes) -> None:
+    ports = [broker.port for broker in fakes.source.brokers.values()]
+    for node in (1, 2):
+        fakes.source.freeze(node)
+    advertise(fakes.target, *ports)
+    before, names = fakes.clock.monotonic(), ", ".join(f"127.0.0.1:{port}" for port in ports)
+    with pytest.raises(Unreachable, match=f"{names}: no response within 5 s"):
+        reach(fakes.context, DESTINATION)
+    assert fakes.clock.monotonic() - before <= 5.1
+
+
+def test_a_cluster_that_lists_no_brokers_in_time_is_silent(fakes: MirroredFakes) -> None:
+    fakes.target.faults.plant(METADATA, Delay(60.0), times=None)
+    with pytest.raises(Unreachable, match="destination accepts connections but does not list its brokers"):
+        reach(fakes.context, DESTINATION)
+
+
+def test_a_connection_that_breaks_once_is_no_failure(fakes: MirroredFakes) -> None:
+    fakes.target.faults.plant(METADATA, Drop())
+    reach(fakes.context, DESTINATION)
+
+
+def test_one_advertised_listener_is_enough(fakes: MirroredFakes) -> None:
+    advertise(fakes.target, 1, [broker.port for broker in fakes.target.brokers.values()][1])
+    reach(fakes.context, SOURCE, DESTINATION)
 
 
 def test_a_pair_is_read_from_the_live_cluster(fakes: MirroredFakes) -> None:

@@ -6,9 +6,9 @@ import json
 
 import httpx
 import pytest
-import structlog
 
 from headrace.console.patience import poll_until, unmet_at_deadline
+from headrace.process.logs import without_logs
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve, Write
@@ -30,7 +30,7 @@ def _time_passes_when_asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None
     """Run the service while a command sleeps."""
 
     def work(_: float) -> None:
-        with structlog.testing.capture_logs():
+        with without_logs():
             site.tick()
 
     monkeypatch.setattr("headrace.console.patience.pause", work)

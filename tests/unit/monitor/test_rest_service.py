@@ -18,6 +18,7 @@ from mirror.coordination.stores.problems import Problem
 from mirror.errors import DamagedState, HeadraceError, Unreachable
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
+from mirror.loggers import set_threshold
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.lanes import LaneKey, QuotaHold, QuotaOwner, Unanswered
 from mirror.model.datastreams.objectives import Objective
@@ -123,6 +124,7 @@ def test_what_the_monitor_asks_for_is_an_audit_line_of_its_own(site: Site) -> No
     site.create()
     lease = HeldLease(site.services.acting, site.services.control, site.services.status.name)
     lease.hold()
+    set_threshold("info")
     with capture_logs() as logged:
         lease.rebalance(TriggerRebalance(ORDERS, full=False, requested_by="monitor", reason="a breach"))
     (line,) = [one for one in logged if one["event"] == AUDIT]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from mirror.errors import AnalyticsError
+from mirror.loggers import set_threshold
 from pmp.job.executors import Executor, ExecutorWatch
 from pmp.job.job_metrics import JobMetrics
 
@@ -64,6 +65,7 @@ def test_an_absence_is_reported_once_and_ends_the_job_after_five_minutes() -> No
 
 def test_executors_that_return_end_the_absence() -> None:
     watch = ExecutorWatch(JobMetrics(), 300)
+    set_threshold("info")
     with capture_logs() as logs:
         for now in (0, 20, 299):
             watch.update([lost(FIRST)], now)

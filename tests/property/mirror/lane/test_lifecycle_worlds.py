@@ -20,9 +20,9 @@ from mirror.lane.lifecycle import (
     LaneState,
     Lifecycle,
     LifecycleEvent,
-    Pause,
     advance,
 )
+from mirror.lane.parts.pause import Pause
 
 SOURCE: Final = Path(__file__).parents[4] / "mirror/lane/lifecycle.py"
 """Source of the module, since a compiled module has no docstring."""

@@ -407,7 +407,7 @@ def test_freezes_and_waiting_for_quiet_hours_are_known_to_the_planner() -> None:
 
 
 def test_nothing_is_kept_of_former_dry_runs_and_deleted_datastreams() -> None:
-    rig, _, _, _ = a_rig()
+    rig, server, _, _ = a_rig()
     gone = a_datastream("gone", "t", naming=TopicNaming("gone.*"))
     rig.stores.definitions.create(gone)
     rig.leader.tick()
@@ -428,6 +428,9 @@ def test_nothing_is_kept_of_former_dry_runs_and_deleted_datastreams() -> None:
     assert [ref() for ref in kept] == [None] * len(kept)
     assert gone.name not in discovery.preparations.latest
     assert rig.stores.definitions.names() == ("orders",)
+    plan = PlanStore(server.session(), "r").read().plan
+    loads = rig.fleet_planner.fleet_state((a_datastream("orders", "t"),), plan, {}).task_loads
+    assert loads.keys() == {placement.task for placement in plan.tasks}
 
 
 def test_dry_runs_take_turns_also_without_a_leader() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirror.instance.workers.lane_table import LaneLoss, LanePhase, LaneStatus, LaneTable
+from mirror.instance.workers.troubles import troubles_of
 from mirror.model.datastreams.lanes import (
     NO_WINDOWS,
     LaneHeldBack,
@@ -21,6 +22,8 @@ from mirror.model.datastreams.lanes import (
 from mirror.model.identifiers import InstanceName
 from mirror.model.movement.history import UNKNOWN_RETENTION, CaughtUpPosition, LanePosition, Retention
 from mirror.worker.protocol import LaneRate, LimitedLane, WaitingLane
+from monitor.lane_verdicts import judged
+from monitor.movement.summary import PartitionMovement, movement_of
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
 
@@ -212,3 +215,20 @@ def test_a_worker_that_does_not_answer_is_a_cause_of_its_own() -> None:
     assert (again.phase, again.cause, again.reason) == (LanePhase.COPYING, PauseCause.OTHER, "")
     assert again.history == silent.history
     assert again.rate is None, "former measurements are outdated"
+
+
+def test_the_offset_of_a_pause_is_a_field() -> None:
+    """`headrace status` compares reasons; those of one problem must not differ in the offset."""
+    table, _ = a_table()
+    table.note(LanePaused(KEY, "no such topic", offset=7))
+    table.mute([KEY])
+    table.unmute({KEY})
+    paused = state_of(table)
+    assert (paused.reason, paused.offset) == ("no such topic", 7)
+    assert troubles_of({KEY: paused}, {}, {}) == {
+        KEY.group: f"{KEY.partition} is stalled: no such topic (source offset 7)"
+    }
+    (count,) = movement_of([PartitionMovement(KEY.partition, judged(paused, 0.0), None)]).states
+    assert (count.reason, count.offset, count.text) == ("no such topic", 7, paused.text)
+    table.note(LaneResumed(KEY))
+    assert (state_of(table).reason, state_of(table).offset) == ("", None)

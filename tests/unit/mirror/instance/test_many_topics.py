@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.errors import HeadraceError, Refused, Unreachable
+from mirror.loggers import set_threshold
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicCreation, TopicDescription, TopicNaming
@@ -166,6 +167,7 @@ def test_lanes_wait_for_topics_that_are_being_created_and_are_not_stalled() -> N
     house.create(a_datastream("orders", "t.*"))
     trouble = {GroupName("orders"): "t449-0 waits for its destination topic (and 9 further partitions)"}
     TroubleStore(house.server.session()).publish(znodes.NO_TOPICS, 7, trouble)
+    set_threshold("info")
     with capture_logs() as log:
         house.tick()
         assert house.rig.leader._awake.is_set(), "the next step follows at once"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.errors import CorruptData, NewerFormat
-from mirror.lane.lifecycle import Pause, ProbeRule, pause_again
+from mirror.lane.parts.pause import Pause, ProbeRule, pause_again
 from mirror.lane.progress import main_key
 from mirror.lane.progress_decoder import is_outdated, read_progress
 from mirror.model.datastreams.lanes import LaneKey
@@ -121,7 +122,9 @@ def test_the_end_of_an_outage_wakes_what_failed_during_it() -> None:
 
 def test_a_restart_probes_at_once_and_keeps_the_count() -> None:
     pause = pause_again(pause_again(None, "full", 0, ProbeRule()), "full", 1_000, ProbeRule())
+    pause = replace(pause, offset=7)
     again = Pause.from_json(pause.to_json())
+    assert again.text == pause.text == "full (source offset 7)"
     assert again.delay_ms == 0
     assert (again.reason, again.since_ms, again.attempt) == ("full", 0, 2)
 
