@@ -122,7 +122,8 @@ class WorldViews:
         topic_discovery: TopicDiscovery,
         judgement: Judgement,
     ) -> WorldView:
-        planning = choose_planning(self.settings, MeasuredLoads(self.nodes), background_calls)
+        measured = MeasuredLoads(self.nodes, SystemClock().now_ms)
+        planning = choose_planning(self.settings, measured, background_calls)
         capacities = capacity_book(self.settings, self.nodes, stores.assessments.all)
         planning = replace(planning, memory=memory, capacities=capacities)
         return WorldView(stores, planning, topic_discovery, SystemClock(), judgement)

@@ -48,8 +48,8 @@ from mirror.ports import Clock, Planner, Watch
 
 _log = structlog.get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
-_LONGEST_WAIT_MS: Final = 30_000
-"""Maximum milliseconds that a request waits for a slow load provider, before it is planned without loads."""
+_LONGEST_WAIT_SECONDS: Final = 30.0
+"""Maximum seconds that a request waits for a slow load provider, before it is planned without loads."""
 _GROUPS_A_TICK: Final = 20
 _TRIES: Final = 30
 """Number of ticks in which a failed observation is retried."""
@@ -144,6 +144,8 @@ class WorldView:
         self.gathering = LoadGathering(planning.providers, memory, clock, planning.refresh_seconds)
         self.keeper = MemoryKeeper(memory, stores.observations, clock)
         self._task_loads: dict[TaskName, float] = {}
+        self._requests_since: Mapping[str, float] = {}
+        """Time at which this leader first saw each pending request. Clocks of other instances may differ."""
         self._next_turn: float | None = None
         self._waiting: list[GroupName] = []
         self._tries: dict[LoadSource, int] = {}
@@ -254,17 +256,22 @@ class WorldView:
     def lead(self, world: World) -> Decision:
         """Return the leader's decision for this tick. Also plans the groups whose interval has passed, unless
         the result would be the same as before."""
+        now = self._clock.monotonic()
+        pending = [request.identity for request in world.rebalances]
+        self._requests_since = {identity: self._requests_since.get(identity, now) for identity in pending}
         decision = self.decide(self.in_turn(replace(world, last=self._last)))
         self._last = decision.last
         return decision
 
     def _postponed(self, world: World, awaited: frozenset[GroupName]) -> frozenset[str]:
         """Return the ids of requests that can still wait for loads."""
-        since_ms = self._clock.now_ms() - _LONGEST_WAIT_MS
+        now = self._clock.monotonic()
         return frozenset(
-            rebalance.identity
-            for rebalance in world.rebalances
-            if rebalance.identity and rebalance.group in awaited and rebalance.requested_ms > since_ms
+            request.identity
+            for request in world.rebalances
+            if request.identity
+            and request.group in awaited
+            and now - self._requests_since.get(request.identity, now) < _LONGEST_WAIT_SECONDS
         )
 
     def in_turn(self, world: World) -> World:
