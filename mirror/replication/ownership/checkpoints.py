@@ -137,15 +137,16 @@ class Checkpoints:
     async def _save(self, name: ClusterRef, destination: _Destination, lanes: Sequence[Lane]) -> None:
         dirty = {lane for lane in lanes if lane in self._unsaved.dirty}
         stopping = [lane for lane in lanes if lane in self._lanes.stopping]
+        failed: Mapping[Lane, Exception]
         for lane in dirty:
             self._unsaved.take_change(lane)
-        failed: Mapping[Lane, Exception]
         try:
             checked = await self._check_topics(lanes)
             failed = await self._save_to(name, [lane for lane in checked if self._has_news(lane, dirty)])
             self._note_unsafe_topic(name, lanes)
             destination.reported, destination.retry = "", _RETRY_SECONDS
-            destination.failed = failed
+            kept = (destination.failed.keys() & self._unsaved.dirty.keys()) - set(lanes)
+            destination.failed = {**{lane: destination.failed[lane] for lane in kept}, **failed}
         except Exception as error:  # noqa: BLE001 - the other destinations and the lanes continue
             if not isinstance(error, HeadraceError):
                 _log.exception("cannot store progress", cluster=name)
