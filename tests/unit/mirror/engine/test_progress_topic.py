@@ -240,6 +240,31 @@ def test_an_offline_partition_of_the_progress_topic_delays_no_other_checkpoint(
     assert stopped == set(range(6))
 
 
+def test_an_offline_partition_of_the_progress_topic_stops_no_other_transaction(fakes: MirroredFakes) -> None:
+    policy = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
+    fakes.make_topic("t", 6)
+    for number in range(6):
+        fakes.write("t", 0, 10, number)
+    fakes.start("t", 6, policy=policy)
+    for number in range(6):
+        fakes.run_to("t", 10, number)
+    offline = partition_of(fakes, "t", 0)
+    take_offline(fakes, offline)
+    for first in (10, 20, 30):
+        for number in range(6):
+            fakes.write("t", first, 10, number)
+        for number in range(6):
+            if partition_of(fakes, "t", number) != offline:
+                fakes.run_to("t", first + 10, number)
+        fakes.run(30)
+    assert f"{PROGRESS}-{offline} of " in fakes.run_until_paused("t")
+    assert fakes.numbers("t") == list(range(10))
+    take_offline(fakes, offline, 1)
+    for number in range(6):
+        fakes.run_to("t", 40, number)
+    fakes.check_contents("t", 6)
+
+
 def test_a_new_lane_waits_if_its_progress_may_be_in_an_offline_partition(fakes: MirroredFakes) -> None:
     fakes.target.create_topic(PROGRESS, 5, 2, cleanup_policy="compact")
     take_offline(fakes, 4)
