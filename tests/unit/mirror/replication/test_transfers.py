@@ -53,10 +53,10 @@ class Rig:
         self.cluster = FakeCluster("c", 1, self.clock, network=self.network)
         self.benches: list[EngineContext] = []
         self.sinks: list[RecordSink] = []
-        self.options: dict[str, float] = {}
+        self.options: dict[str, Any] = {}
         self.transfer: Transfer
 
-    def use_cluster(self, level: int, **options: float) -> None:
+    def use_cluster(self, level: int, **options: Any) -> None:
         """Replace the cluster by an empty one with this transaction protocol, and set options."""
         self.cluster.close()
         self.cluster = FakeCluster("d", 1, self.clock, network=self.network, transaction_level=level)
