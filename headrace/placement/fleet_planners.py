@@ -122,7 +122,8 @@ class FleetPlannerFactory:
         topic_discovery: TopicDiscovery,
         judgement: Judgement,
     ) -> FleetPlanner:
-        planning = choose_planning(self.settings, MeasuredLoads(self.nodes), background_calls)
+        measured = MeasuredLoads(self.nodes, SystemClock().now_ms)
+        planning = choose_planning(self.settings, measured, background_calls)
         capacities = capacity_resolver(self.settings, self.nodes, stores.assessments.all)
         planning = replace(planning, memory=memory, capacities=capacities)
         return FleetPlanner(stores, planning, topic_discovery, SystemClock(), judgement)

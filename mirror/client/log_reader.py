@@ -145,10 +145,8 @@ def _ask(
     wait_ms: int,
 ) -> Promise[FetchedPartition | None]:
     """Send one Fetch request. Return None to retry if a quota caused an empty response (KIP-219)."""
-    version = connection.version_of(fetch.API, fetch.VERSIONS)
     topic_id = cluster.topic_id(place.topic)
-    if version >= fetch.BY_ID_FROM and not topic_id:
-        version = fetch.BY_ID_FROM - 1
+    version = connection.version_of(fetch.API, fetch.VERSIONS if topic_id else fetch.NAMED_VERSIONS)
     topic = topic_id if version >= fetch.BY_ID_FROM else place.topic.encode()
     positions = {topic: [(place.partition, position)]}
     body = fetch.encode_request(version, FetchRequest(wait_ms, 1, position.max_bytes, committed, positions))

@@ -41,9 +41,10 @@ def replication_ms(timeout_seconds: float) -> int:
     return int(min(timeout_seconds * _BROKER_SHARE, _REPLICATION_SECONDS) * 1000)
 
 
-def produce_version(connection: Connection, *, in_transaction: bool) -> int:
-    """Return the common version of Produce. Requires KIP-890 only from brokers that support it."""
-    version = connection.version_of(produce.API, produce.VERSIONS)
+def produce_version(connection: Connection, *, in_transaction: bool, has_ids: bool) -> int:
+    """Return the common version of Produce. Requires KIP-890 only from brokers that support it. `has_ids`:
+    the ids of all topics in the request are known."""
+    version = connection.version_of(produce.API, produce.VERSIONS if has_ids else produce.NAMED_VERSIONS)
     if in_transaction and connection.features.features.get(TRANSACTION_FEATURE, 0) < IMPLICIT_LEVEL:
         version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)
     return version
@@ -66,9 +67,10 @@ async def write_patiently(
         leader = cluster.leader(place)
         if leader is None:
             raise Unreachable(f"{place} of {cluster.name} has no leader")
+        topic_id = cluster.topic_id(place.topic)
         connection = await cluster.connection(leader[0], _ROLE)
         clock, sent_ms = cluster.loop.clock, cluster.loop.clock.now_ms()
-        answer = await _produce(cluster, connection, place, batch, transactional_id)
+        answer = await _produce(cluster, connection, (place, topic_id), batch, transactional_id)
         if transactional_id is None:  # with a sequence, an earlier attempt may have set the append time
             cluster.clocks.acknowledged(leader[0], sent_ms, answer.append_ms, clock.now_ms())
         if answer.error in TRANSIENT:
@@ -84,14 +86,14 @@ async def write_patiently(
 async def _produce(
     cluster: Cluster,
     connection: Connection,
-    place: TopicPartition,
+    target: tuple[TopicPartition, bytes],
     batch: bytearray,
     transactional_id: bytes | None,
 ) -> ProducedPartition:
-    version = produce_version(connection, in_transaction=transactional_id is not None)
-    topic_id = cluster.topic_id(place.topic)
-    if version >= produce.BY_ID_FROM and not topic_id:
-        version = produce.BY_ID_FROM - 1
+    """Send one Produce request. `target`: partition, and the id of its topic, empty if unknown."""
+    place, topic_id = target
+    in_transaction = transactional_id is not None
+    version = produce_version(connection, in_transaction=in_transaction, has_ids=bool(topic_id))
     topic = topic_id if version >= produce.BY_ID_FROM else place.topic.encode()
     timeout = cluster.timeout_seconds
     wait_ms = replication_ms(timeout)

@@ -47,8 +47,8 @@ from mirror.ports import Clock, Planner, Watch
 
 _log = get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
-_LONGEST_WAIT_MS: Final = 30_000
-"""Maximum milliseconds that a request waits for a slow load provider, before it is planned without loads."""
+_LONGEST_WAIT_SECONDS: Final = 30.0
+"""Maximum seconds that a request waits for a slow load provider, before it is planned without loads."""
 _GROUPS_A_TICK: Final = 20
 _TRIES: Final = 30
 """Number of ticks in which a failed observation is retried."""
@@ -144,6 +144,8 @@ class FleetPlanner:
         self.keeper = MemoryKeeper(memory, stores.observations, clock)
         self._task_loads: dict[TaskName, float] = {}
         self._next_planning: float | None = None
+        self._requests_since: Mapping[str, float] = {}
+        """Time at which this leader first saw each pending request. Clocks of other instances may differ."""
         self._waiting: list[GroupName] = []
         self._tries: dict[LoadSource, int] = {}
         self._observed: dict[LoadSource, Observed] = {}
@@ -258,17 +260,22 @@ class FleetPlanner:
     def lead(self, fleet: FleetState) -> Decision:
         """Return the leader's decision for this tick. Also plans the groups whose interval has passed, unless
         the result would be the same as before."""
+        now = self._clock.monotonic()
+        pending = [rebalance.identity for rebalance in fleet.rebalances]
+        self._requests_since = {identity: self._requests_since.get(identity, now) for identity in pending}
         decision = self.decide(self.with_due_groups(replace(fleet, last=self._last)))
         self._last = decision.last
         return decision
 
     def _postponed(self, fleet: FleetState, awaited: frozenset[GroupName]) -> frozenset[str]:
         """Return the ids of requests that can still wait for loads."""
-        since_ms = self._clock.now_ms() - _LONGEST_WAIT_MS
+        now = self._clock.monotonic()
         return frozenset(
             rebalance.identity
             for rebalance in fleet.rebalances
-            if rebalance.identity and rebalance.group in awaited and rebalance.requested_ms > since_ms
+            if rebalance.identity
+            and rebalance.group in awaited
+            and now - self._requests_since.get(rebalance.identity, now) < _LONGEST_WAIT_SECONDS
         )
 
     def with_due_groups(self, fleet: FleetState) -> FleetState:

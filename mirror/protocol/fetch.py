@@ -35,6 +35,8 @@ _PARTITION_BYTES: Final = 512
 """Additional bytes of a response for the fields of one partition other than its records."""
 VERSIONS: Final = (4, 17)
 BY_ID_FROM: Final = 13
+NAMED_VERSIONS: Final = (VERSIONS[0], BY_ID_FROM - 1)
+"""Versions for topics without an id (in clusters before Kafka 2.8, and during an upgrade from them)."""
 _FLEXIBLE_FROM: Final = 12
 _SESSIONS_FROM: Final = 7
 _EPOCH_FROM: Final = 9

@@ -35,6 +35,8 @@ from mirror.protocol.frame import (
 API: Final = 0
 VERSIONS: Final = (3, 13)
 BY_ID_FROM: Final = 13
+NAMED_VERSIONS: Final = (VERSIONS[0], BY_ID_FROM - 1)
+"""Versions for topics without an id, as in `fetch`."""
 IMPLICIT_TRANSACTION_FROM: Final = 12
 ZSTD_FROM: Final = 7
 _FLEXIBLE_FROM: Final = 9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Mapping
 from typing import Final
 
 from mirror.client.cluster import Cluster
@@ -10,7 +12,7 @@ from mirror.errors import HeadraceError, Unreachable, UnsafeProgressTopic
 from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import TRANSIENT, Code
-from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.offsets import EARLIEST, LATEST, Answers, OffsetAnswer
 from mirror.protocol.control.topics import create_topic, describe_settings
 from mirror.replication.stored_progress import StoredProgress
 
@@ -23,6 +25,11 @@ SETTINGS: Final = {
     "message.timestamp.type": "LogAppendTime",  # so that acknowledgements carry the brokers' time
 }
 _log = get_logger(__name__)
+_OFFSETS_SECONDS: Final = 2.0
+"""Time limit for offset lookups in seconds, unless no partition responds.
+
+A partition without a leader delays the progress of all lanes by this time, but only in the first read.
+"""
 
 
 class ProgressTopic:
@@ -34,6 +41,8 @@ class ProgressTopic:
         self._name = name
         self._replication = replication
         self._reported_count = 0
+        self._unreadable: Mapping[int, HeadraceError] = {}
+        """Partitions that could not be read in the last read, with the reasons."""
 
     @property
     def count(self) -> int:
@@ -41,7 +50,7 @@ class ProgressTopic:
         return len(self._cluster.topics[self._name].leaders)
 
     async def create(self) -> None:
-        """Create the progress topic if it is missing, and wait for its leaders. Raises Unreachable,
+        """Create the progress topic if it is missing, and wait for a leader. Raises Unreachable,
         NotAuthorized, Refused."""
         await self._cluster.patiently(self._create)
 
@@ -56,8 +65,8 @@ class ProgressTopic:
             raise Unreachable(f"topic {self._name} was just created and is not ready yet")
         if topic.error and topic.error not in TRANSIENT:
             raise self._with_rights(topic.error, "cannot describe")
-        if not topic.is_ready:
-            raise Unreachable(f"topic {self._name} has partitions without a leader")
+        if all(leader < 0 for leader, _ in topic.leaders):
+            raise Unreachable(f"no partition of topic {self._name} has a leader")
 
     def _with_rights(self, code: int, doing: str, message: str = "") -> HeadraceError:
         right = f"Create, Read and Write on topic {self._name}"
@@ -79,22 +88,65 @@ class ProgressTopic:
         )
 
     async def read(self) -> None:
-        """Read the records since the last read, and all records of lanes that were requested since then."""
-        numbers = range(self.count)
-        ends = await self._cluster.offsets({TopicPartition(self._name, number): LATEST for number in numbers})
-        for place, answer in ends.items():
-            if answer.error:
-                right = f"Read on topic {place.topic}"
-                raise self._cluster.error(answer.error, f"cannot read the end offset of {place}", right)
-        unseen, again = self.stored.begin_read(self.count)
+        """Read the records since the last read, and all records of lanes that were requested since then.
+
+        Skips partitions that cannot be read; `require_read` reports them. Raises the error of a partition if
+        no partition can be read.
+        """
+        count = self.count
+        unseen, again = self.stored.begin_read(count)
+        unreadable: dict[int, HeadraceError] = {}
         try:
-            await self._cluster.loop.together(
-                self._read(place, end.offset, again=place.partition in again) for place, end in ends.items()
-            )
+            ends = await self._ends([TopicPartition(self._name, number) for number in range(count)])
         except HeadraceError:
             self.stored.abandon_read(unseen)
             raise
+        await self._cluster.loop.together(
+            self._try_read(place, end, unreadable, again=place.partition in again)
+            for place, end in ends.items()
+        )
+        self._unreadable = unreadable
+        self.stored.abandon_read({main for main in unseen if self._problem(main) is not None})
+        if len(unreadable) == count:
+            raise unreadable[0]
         self._report_growth()
+
+    def require_read(self, main: bytes | None = None) -> None:
+        """Raise the error of an unreadable partition that may have the progress of the lane with this main
+        key; with None, of any unreadable partition."""
+        problem = next(iter(self._unreadable.values()), None) if main is None else self._problem(main)
+        if problem is not None:
+            raise problem.with_traceback(None)
+
+    def _problem(self, main: bytes) -> HeadraceError | None:
+        """Return why the lane's progress is unknown after the last read, or None.
+
+        A lane's records are in the partition of its hash, unless partitions were added since its first
+        record. Only records show that, so a topic with another partition count than `create` sets may have
+        grown as long as a partition is unreadable.
+        """
+        if not self._unreadable:
+            return None
+        may_be_elsewhere = self.stored.is_grown or (
+            self.count != PARTITIONS and not self.stored.holders(main)
+        )
+        if may_be_elsewhere:
+            return next(iter(self._unreadable.values()))
+        return self._unreadable.get(zlib.crc32(main) % self.count)
+
+    async def _ends(self, places: list[TopicPartition]) -> Answers:
+        """Return the end offsets of the partitions. Those that were unreadable before are tried once."""
+        cluster = self._cluster
+        wanted = {place: LATEST for place in places if place.partition not in self._unreadable}
+        try:
+            found = await cluster.offsets(wanted, seconds=_OFFSETS_SECONDS)
+        except Unreachable:  # an outage of the cluster, not of a partition
+            found = await cluster.offsets(wanted)
+        known = {place: LATEST for place in places if place not in wanted}
+        try:
+            return {**found, **await cluster.offsets(known, seconds=0)}
+        except Unreachable:
+            return {**found, **dict.fromkeys(known, OffsetAnswer(Code.LEADER_NOT_AVAILABLE, -1, -1))}
 
     def _report_growth(self) -> None:
         if self.stored.is_grown and self._reported_count != self.count:
@@ -105,6 +157,22 @@ class ProgressTopic:
                 cluster=self._cluster.name,
                 partitions=self.count,
             )
+
+    async def _try_read(
+        self,
+        place: TopicPartition,
+        end: OffsetAnswer,
+        unreadable: dict[int, HeadraceError],
+        *,
+        again: bool,
+    ) -> None:
+        try:
+            if end.error:
+                doing = f"cannot read the end offset of {place} of {self._cluster.name}"
+                raise self._cluster.error(end.error, doing, f"Read on topic {place.topic}")
+            await self._read(place, end.offset, again=again)
+        except HeadraceError as error:
+            unreadable[place.partition] = error
 
     async def _read(self, place: TopicPartition, end: int, *, again: bool) -> None:
         part = None if again else self.stored.part(place.partition, end)

@@ -148,6 +148,7 @@ class DefinitionStore:
         `entries`: further changes of the same transaction. Raises AlreadyExists; KeyReused; VersionConflict
         if an entry fails; InvalidRequest if the definition does not fit into a node.
         """
+        datastream = self._deletions.created_after(datastream)
         definition = NewNode(_path(datastream.name), node_codec.encode(to_document(datastream)))
         creation, name = datastream.creation, datastream.name
         notes: list[NodeChange] = [] if creation is None else [NewNode(_note_path(creation), name.encode())]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from mirror.coordination.stores import node_codec, znodes
@@ -16,6 +17,7 @@ from mirror.errors import DamagedState, InvalidRequest
 from mirror.loggers import get_logger
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.metadata import CREATED_MS
 from mirror.model.identifiers import DatastreamName
 from mirror.model.nodes import NewNode, Node, NodeChange, NodeWrite
 from mirror.model.reasons import damage_of
@@ -60,6 +62,15 @@ class Deletions:
         if node is None:
             return (NewNode(path, node_codec.encode({"deleted": []})),)
         return (NodeWrite(path, node.data, node.version),)
+
+    def created_after(self, datastream: Datastream) -> Datastream:
+        """Return the definition of a new datastream with a creation time after the recorded deletion of its
+        name, because the clock of the instance that created the former datastream may have been ahead."""
+        path = _path(datastream.name)
+        moment = _read(path, self._nodes.read_present([path]).get(path)).get(datastream.name)
+        if moment is None or created_ms_of(datastream) > moment or moment >= bounds.LARGEST_MS:
+            return datastream
+        return replace(datastream, metadata={**datastream.metadata, CREATED_MS: str(moment + 1)})
 
     def of(self, datastreams: Iterable[Datastream]) -> frozenset[DatastreamName]:
         """Return the names of the datastreams whose deletion is recorded."""

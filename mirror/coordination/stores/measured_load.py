@@ -1,8 +1,15 @@
-"""The load provider `self`: rates and backlogs that instances measure and share through the store."""
+"""The load provider `self`: rates and backlogs that instances measure and share through the store.
+
+Each instance publishes with the time of its own clock. A reader with a clock measures the age of a
+publication from the moment at which it saw the publication change, so a clock that differs by minutes makes
+no load older or newer than it is. Only the age of the first publication that a reader finds depends on both
+clocks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -57,14 +64,57 @@ STALE_AFTER_MS: Final = 60_000
 """Time in ms without a publication after which measurements are stale. Instances publish every few
 seconds."""
 _MOST_WAITING: Final = 10**18
+_RATES: Final = "/rates"
+"""Suffix that distinguishes the rates of an instance from its summary."""
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError, AttributeError)
 
 
-class MeasuredLoads:
-    """Publishes the measurements of one instance, and reads those of all instances."""
+class _Publication(NamedTuple):
+    """A publication as the reader saw it last: time by the publisher's clock; time of the measurement and of
+    the last read by the reader's clock (epoch ms)."""
 
-    def __init__(self, nodes: NodeStore) -> None:
+    published_ms: int
+    measured_ms: int
+    read_ms: int
+
+
+class _Publications:
+    """Converts the times of publications to the reader's clock. Thread-safe."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._known: dict[str, _Publication] = {}
+
+    def measured_ms(self, path: str, published_ms: int) -> int:
+        """Return the time of a publication by the reader's clock: between the last two reads if it is new."""
+        now_ms = self._now_ms()
+        with self._lock:
+            known = self._known.get(path)
+            if known is None:
+                at_ms = min(published_ms, now_ms)
+            elif known.published_ms == published_ms:
+                at_ms = known.measured_ms
+            else:
+                at_ms = min(max(published_ms, known.read_ms), now_ms)
+            self._known[path] = _Publication(published_ms, at_ms, now_ms)
+        return at_ms
+
+    def keep(self, folders: Collection[str]) -> None:
+        """Drop the publications of instances that have no folder any longer."""
+        with self._lock:
+            self._known = {
+                path: one for path, one in self._known.items() if path.removesuffix(_RATES) in folders
+            }
+
+
+class MeasuredLoads:
+    """Publishes the measurements of one instance, and reads those of all instances. `now_ms`: clock of a
+    reader (epoch ms); None to return times as published."""
+
+    def __init__(self, nodes: NodeStore, now_ms: Callable[[], int] | None = None) -> None:
         self._nodes = nodes
+        self._publications = _Publications(now_ms) if now_ms is not None else None
 
     def publish(self, instance: InstanceName, measured: InstanceMeasurements, now_ms: int) -> None:
         """Replace the published measurements of this instance.
@@ -115,7 +165,7 @@ class MeasuredLoads:
                 some, slow = (
                     bounds.integer("partitions", count, 0, node_codec.MOST_PARTITIONS) for count in counts
                 )
-                at_ms = bounds.integer("measured_ms", summary["measured_ms"], 0, bounds.LARGEST_MS)
+                at_ms = self._measured_ms(path, summary)
             except _UNREADABLE:
                 continue  # the instance measures nothing of this cluster, or has an older version
             found.append((at_ms, some, slow))
@@ -129,6 +179,10 @@ class MeasuredLoads:
             sum(report[1] for report in recent),
             sum(report[2] for report in recent),
         )
+
+    def _measured_ms(self, path: str, document: Mapping[str, Any]) -> int:
+        published_ms = bounds.integer("measured_ms", document["measured_ms"], 0, bounds.LARGEST_MS)
+        return self._publications.measured_ms(path, published_ms) if self._publications else published_ms
 
     def withdraw(self, instance: InstanceName) -> None:
         """Delete the published measurements of an instance."""
@@ -152,7 +206,10 @@ class MeasuredLoads:
     def _newest(self, cluster: ClusterRef) -> tuple[dict[TopicPartition, _Read], list[str]]:
         """Return the latest measurement of each partition, and a message for each unreadable measurement."""
         newest, notes = dict[TopicPartition, _Read](), list[str]()
-        for node in self._nodes.children(znodes.LOADS):
+        nodes = self._nodes.children(znodes.LOADS)
+        if self._publications is not None:
+            self._publications.keep({f"{znodes.LOADS}/{node}" for node in nodes})
+        for node in nodes:
             try:
                 found = self._read(f"{znodes.LOADS}/{node}", cluster)
             except _UNREADABLE as error:
@@ -172,7 +229,7 @@ class MeasuredLoads:
         if not chunks:
             return _Read()
         document = node_codec.decode_chunks(chunks, folder)
-        measured_ms = bounds.integer("measured_ms", document["measured_ms"], 0, bounds.LARGEST_MS)
+        measured_ms = self._measured_ms(folder + _RATES, document)
         rates = {
             TopicPartition.parse(key): PartitionLoad(
                 bounds.number("a rate", byte_rate, 0, HIGHEST_RATE),

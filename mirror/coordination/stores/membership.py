@@ -172,7 +172,7 @@ class Membership:
     def announce(self, instance: LiveInstance, holding: Holding) -> None:
         """Publish the lanes that an instance may still run, in a node that is deleted with the session."""
         path = _holding_path(instance)
-        data = node_codec.encode(_holding_document(holding))
+        data = node_codec.encode_compact(_holding_document(holding))
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
@@ -182,7 +182,7 @@ class Membership:
         """
         path = _holding_path(instance)
         try:
-            return _read_holding(node_codec.decode(self._nodes.read(path, watch).data, path))
+            return _read_holding(node_codec.decode_compact(self._nodes.read(path, watch).data, path))
         except NotFound:
             return None
         except (DamagedState, InvalidRequest) as error:

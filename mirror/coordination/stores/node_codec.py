@@ -19,6 +19,8 @@ CHUNK_BYTES: Final = LARGEST
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024
 """Maximum size of a decompressed document in bytes, enough for a million partitions."""
 MOST_PARTITIONS: Final = 2_000_000
+_ZLIB: Final = b"x"
+"""First byte of compressed data. No JSON document starts with it."""
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
@@ -42,6 +44,27 @@ def decode(data: bytes, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DamagedState(f"znode {path} does not contain a JSON object", advice="restore or delete it")
     return value
+
+
+def encode_compact(value: Mapping[str, Any]) -> bytes:
+    """Encode a document for one node: as plain JSON, or compressed if it does not fit otherwise. Raises
+    InvalidRequest if it does not fit in either form."""
+    plain = _json(value)
+    if len(plain) <= CHUNK_BYTES:
+        return plain
+    data, *further = encode_chunks(value)
+    if further:
+        size = len(data) + sum(map(len, further))
+        raise InvalidRequest(
+            f"cannot store {size} compressed bytes in a znode", advice=f"the limit is {CHUNK_BYTES} bytes"
+        )
+    return data
+
+
+def decode_compact(data: bytes, path: str) -> dict[str, Any]:
+    """Decode a document of `encode_compact`. Raises DamagedState."""
+    is_compressed = data[:1] == _ZLIB
+    return decode_chunks([data], path) if is_compressed else decode(data, path)
 
 
 def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> list[bytes]:

@@ -49,13 +49,15 @@ class LaneOwnership:
     """Ownership of a lane's destination partition by its producer id.
 
     `claimed_at`: time at which the prerequisites of the first batch were requested (monotonic seconds);
-    infinity if the lane does not wait. `accepted`: identity of the last batch that the destination accepted.
+    infinity if the lane does not wait. `accepted`: identity of the last batch that the destination accepted;
+    None if it may have forgotten the identity. `accepted_at`: time of that response (monotonic seconds).
     `disputed`: former producer identity that another owner may have taken over; None once the lane has a new
     identity.
     """
 
     __slots__ = (
         "accepted",
+        "accepted_at",
         "claimed_at",
         "disputed",
         "identity",
@@ -67,6 +69,7 @@ class LaneOwnership:
     def __init__(self) -> None:
         self.identity: ProducerStamp | None = None
         self.accepted: ProducerStamp | None = None
+        self.accepted_at = 0.0
         self.sequence = 0
         self.tenure = Tenure.NONE
         self.claimed_at = inf

@@ -36,7 +36,7 @@ class ChannelKey(NamedTuple):
     @property
     def versions(self) -> tuple[int, int]:
         """Lowest and highest version of Fetch that fits the topics of the channel."""
-        return (fetch.VERSIONS[0], fetch.BY_ID_FROM - 1) if self.named else fetch.VERSIONS
+        return fetch.NAMED_VERSIONS if self.named else fetch.VERSIONS
 
     @property
     def role(self) -> str:

@@ -239,9 +239,9 @@ class ParallelWrites:
 
     def _send(self, lane: Lane, outgoing: OutBatch, order: WriteOrder[Write], via: WriteConnection) -> None:
         transactional_id = lane.ownership.transactional_id(lane.key)
-        version = produce_version(via.connection, in_transaction=transactional_id is not None)
-        by_id = version >= produce.BY_ID_FROM
-        topic = lane.progress.target_id if by_id else lane.spec.destination_topic.encode()
+        topic_id, in_transaction = lane.progress.target_id, transactional_id is not None
+        version = produce_version(via.connection, in_transaction=in_transaction, has_ids=bool(topic_id))
+        topic = topic_id if version >= produce.BY_ID_FROM else lane.spec.destination_topic.encode()
         number, timeout = lane.key.partition.partition, self._cluster.timeout_seconds
         wait_ms, batches = replication_ms(timeout), {topic: [(number, outgoing.batch)]}
         buffers, size = produce.encode_request(version, batches, wait_ms, transactional_id)

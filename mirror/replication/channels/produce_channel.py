@@ -8,7 +8,7 @@ so a transactional lane has its own requests.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import inf
 from typing import Final, Protocol
@@ -212,10 +212,11 @@ class ProduceChannel:
     def _send(
         self,
         connection: Connection,
-        batches: Iterable[tuple[Lane, OutBatch]],
+        batches: Sequence[tuple[Lane, OutBatch]],
         transactional_id: bytes | None,
     ) -> None:
-        version = produce_version(connection, in_transaction=transactional_id is not None)
+        in_transaction, has_ids = transactional_id is not None, all(o.progress.target_id for o, _ in batches)
+        version = produce_version(connection, in_transaction=in_transaction, has_ids=has_ids)
         by_id = version >= produce.BY_ID_FROM
         topics: dict[bytes, list[tuple[int, Batch]]] = {}
         sent: Sent = {}

@@ -9,6 +9,7 @@ longer change.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -20,9 +21,18 @@ from mirror.client.producer_identity import (
     add_to_transaction,
     adds_partitions,
     end,
+    retake_identity,
     take_identity,
 )
-from mirror.errors import DataLossDetected, HeadraceError, RecordTooLarge, Refused, Unreachable
+from mirror.errors import (
+    ONE_OWNER_ADVICE,
+    DataLossDetected,
+    Fenced,
+    HeadraceError,
+    RecordTooLarge,
+    Refused,
+    Unreachable,
+)
 from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.parts.ownership import identity_name
@@ -41,7 +51,9 @@ from mirror.protocol.batches.legacy import last_offset, read_message
 from mirror.protocol.batches.partitioner import BATCH_BYTES, sized_batches
 from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
 from mirror.protocol.codes import Code
+from mirror.protocol.control.former_identity import FormerIdentity
 from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.connector import Bounds, CommitRule, Position, RecordPortion
 from mirror.replication.context import EngineContext
@@ -184,6 +196,8 @@ class _Owned:
         self.skipped: list[SkippedOffsets] = []
         """Skipped offsets that are not recorded in the ledger yet, in order."""
         self.is_open = False
+        self.opened_at = 0.0
+        """Time at which the open transaction was requested (monotonic seconds)."""
 
     def use(self, identity: ProducerStamp) -> None:
         """Use a producer identity whose sequences start at 0."""
@@ -217,6 +231,8 @@ class KafkaSink:
         self._progress = bench.progress(reference)
         self._state = state
         self._owned: dict[TopicPartition, _Owned] = {}
+        self._former: dict[TopicPartition, FormerIdentity] = {}
+        """Last known producer ids of partitions that this sink has owned, except those in `_owned`."""
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
         """Create missing topics with the cluster's defaults, and wait for leaders. Raises Refused,
@@ -244,9 +260,8 @@ class KafkaSink:
 
     async def take(self, place: TopicPartition) -> Position | None:
         cluster, key = self._cluster, LaneKey(self._state, place)
-        patience = self._bench.settings.transaction_timeout_seconds
         await cluster.patiently(lambda: cluster.refresh([place.topic]))
-        identity = await take_identity(cluster, identity_name(key), patience, transactional=True)
+        identity = await self._take_identity(key)
         stored = (await self._progress.load([key]))[key]
         if stored is not None and not stored.is_of(place.topic, cluster.topic_id(place.topic), 0):
             stored = None
@@ -256,21 +271,44 @@ class KafkaSink:
                 advice="run the copy with another --state to copy everything again",
             )
         self._owned[place] = _Owned(key, identity, stored)
+        del self._former[place]
         return None if stored is None else Position(stored.next_offset, stored.source.cluster_id)
+
+    async def _take_identity(self, key: LaneKey) -> ProducerStamp:
+        """Take the producer id of a partition under a new epoch. If the sink had the id before, it takes the
+        id only from itself. Raises Fenced if another owner has the id."""
+        cluster, former = self._cluster, self._former.get(key.partition)
+        name, patience = identity_name(key), self._bench.settings.transaction_timeout_seconds
+        if former is None or cluster.newest(DESCRIBE_TRANSACTIONS) < 0:
+            identity = await take_identity(cluster, name, patience, transactional=True)
+        else:
+            found = await retake_identity(cluster, name, patience, former, committed=False)
+            if found is None:
+                raise Fenced(
+                    f"another owner has taken the producer id of {key.partition}", advice=ONE_OWNER_ADVICE
+                )
+            identity = found
+        self._former[key.partition] = FormerIdentity((identity.producer_id, identity.epoch), is_open=False)
+        return identity
 
     async def write(self, place: TopicPartition, records: Sequence[Record]) -> None:
         owned = self._owned[place]
         owned.waiting += records
         owned.waiting_bytes += sum(record.payload_bytes for record in records)
         if owned.waiting_bytes >= BATCH_BYTES:
-            await self._flush(owned)
+            with self._expiry_of(owned):
+                await self._flush(owned)
 
     def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
         self._owned[place].skipped.append(skipped)
 
     async def commit(self, place: TopicPartition, position: Position) -> None:
         owned = self._owned[place]
-        await self._flush(owned)
+        with self._expiry_of(owned):
+            await self._flush(owned)
+            await self._commit(owned, position)
+
+    async def _commit(self, owned: _Owned, position: Position) -> None:
         if owned.ledger is None:
             owned.ledger = Ledger(position.next_offset)
         elif position.next_offset == owned.ledger.next and not owned.is_open:
@@ -281,8 +319,8 @@ class KafkaSink:
             owned.ledger,
             owned.offset_map,
             SourceIdentity(cluster_id=position.origin),
-            self._cluster.topic_id(place.topic),
-            target_topic=place.topic,
+            self._cluster.topic_id(owned.key.partition.topic),
+            target_topic=owned.key.partition.topic,
             owner=(owned.producer.identity.producer_id, owned.producer.identity.epoch),
         )
         now_ms = self._bench.clock.now_ms()
@@ -293,18 +331,43 @@ class KafkaSink:
         await self._end(owned)
         owned.offset_map.sealed = max(owned.offset_map.sealed, sealed)
 
+    @contextmanager
+    def _expiry_of(self, owned: _Owned) -> Iterator[None]:
+        """Replace the error of a transaction that the coordinator may have aborted because of its age.
+
+        The caller then takes the partition again, which fails if another owner has it (`_take_identity`).
+        Brokers before 3.0 do not report the owner, so the error remains.
+        """
+        try:
+            yield
+        except (Fenced, Refused) as error:
+            cluster, oldest = self._cluster, self._bench.settings.transaction_timeout_seconds
+            seconds = cluster.loop.now() - owned.opened_at
+            is_supported = cluster.newest(DESCRIBE_TRANSACTIONS) >= 0
+            if not (owned.is_open and seconds >= oldest and is_supported):
+                raise
+            raise Unreachable(
+                f"transaction of {owned.key.partition} on {cluster.name} was open for {seconds:.0f} s, longer"
+                f" than transaction_timeout_seconds ({oldest:g}): {error.message}"
+            ) from error
+
     async def release(self, place: TopicPartition) -> None:
         owned = self._owned.pop(place, None)
-        if owned is None or not owned.is_open:
+        if owned is None:
+            return
+        identity = owned.producer.identity
+        self._former[place] = FormerIdentity((identity.producer_id, identity.epoch), owned.is_open)
+        if not owned.is_open:
             return
         try:
-            await end(self._cluster, owned.name, owned.producer.identity, commit=False)
+            await end(self._cluster, owned.name, identity, commit=False)
         except HeadraceError as error:
             _log.info("transaction left to the next owner", **owned.key.log_fields, reason=str(error))
 
     def close(self) -> None:
         """Drop the state of all partitions. Open transactions expire or are aborted later."""
         self._owned.clear()
+        self._former.clear()
 
     async def forget(self, places: Sequence[TopicPartition]) -> None:
         """Delete the stored progress of the given partitions. Raises Unreachable."""
@@ -318,7 +381,7 @@ class KafkaSink:
     async def _begin(self, owned: _Owned) -> None:
         if owned.is_open:
             return
-        owned.is_open = True
+        owned.is_open, owned.opened_at = True, self._cluster.loop.now()
         if not adds_partitions(self._cluster):
             places = [owned.key.partition, self._progress_place(owned)]
             await add_to_transaction(self._cluster, owned.name, owned.producer.identity, places)

@@ -6,9 +6,10 @@ No other module changes the queue, the position or the progress of a lane. Each 
 the lane for a checkpoint.
 
 Batches are sent in source order with consecutive sequence numbers. At most five batches are in flight, apart
-from incomplete requests. After a new producer id or epoch, only one batch is in flight until the destination
-accepts it. Brokers accept any first sequence number of an unknown producer, so a second batch could overtake
-a failed first batch. The ledger covers acknowledged items without gaps.
+from incomplete requests. After a new producer id or epoch, an idle time or a failed request, only one batch
+is in flight until the destination accepts it. Brokers accept any first sequence number of an unknown
+producer, so a second batch could overtake a failed first batch. A broker forgets a producer whose newest
+record is older than `producer.id.expiration.ms`. The ledger covers acknowledged items without gaps.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 from mirror.replication.limits import forget_unnamed_topic
 
 _MOST_GAPS: Final = 20
+_IDLE_SECONDS: Final = 60.0
+"""Idle time after which the destination may have forgotten the producer id. Brokers do so after a day by
+default, but the broker setting is unknown, and caution costs one round trip."""
 
 
 class UnsavedProgress:
@@ -222,6 +226,8 @@ class LaneDelivery:
         read.position = router.position
         if 0 <= router.leader_epoch != source.leader_epoch:
             lane.progress.source = replace(source, leader_epoch=router.leader_epoch)
+        if now - lane.ownership.accepted_at >= _IDLE_SECONDS and queue.is_drained:
+            lane.ownership.accepted = None
         received = (now if began_at is None else began_at, now)
         for item in router.items:
             if isinstance(item, OutBatch):
@@ -291,7 +297,7 @@ class LaneDelivery:
         outgoing.acknowledged = True
         outgoing.target = target
         queue.in_flight -= 1
-        lane.ownership.accepted = lane.ownership.identity
+        lane.ownership.accepted, lane.ownership.accepted_at = lane.ownership.identity, now
         observed.counters.delivered(outgoing, now_ms, now, read.times, read.grace)
         newest_ms = read.times.appended_ms(outgoing.max_timestamp, outgoing.appended)
         observed.delivered_ms = max(observed.delivered_ms, newest_ms)
@@ -352,6 +358,7 @@ class LaneDelivery:
         queue = lane.queue
         assert queue.in_flight == 0, "a batch could overtake one in flight"
         queue.unsent, queue.sent, queue.trouble = queue.sent + queue.unsent, [], None
+        lane.ownership.accepted = None
 
     def restamp(self, lane: Lane, owner: Owner) -> None:
         """Send the queued batches under a new producer id or epoch, with sequence numbers from 0."""

@@ -12,13 +12,13 @@ without a producer id checks the stored progress before it writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final
 
 from mirror.errors import CorruptData, HeadraceError, RecordRejected, RecordTooLarge
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import EventKind, LaneState, LifecycleEvent
-from mirror.lane.progress import Entry
+from mirror.lane.progress import Entry, main_key
 from mirror.loggers import get_logger
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.datastreams.policy import Guarantee
@@ -28,25 +28,30 @@ from mirror.replication.context import EngineContext
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.lanes.registry import LaneRegistry
 from mirror.replication.ownership.group_commits import GroupCommits
-from mirror.replication.progress_log import ProgressLog
+from mirror.replication.ownership.unproven_lanes import UnprovenLanes
 
 _log = get_logger(__name__)
 _GROUP_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 10.0
 
+_UNACCEPTABLE: Final = (CorruptData, RecordRejected, RecordTooLarge)
+"""Errors that are caused by the records of one lane."""
+
 Saved = tuple[Lane, Callable[[], None], int]
 """A lane, the function to call after the write, and the checkpoint."""
 
 
 class _Destination:
-    """State of the progress writes to one cluster. `is_early`: the current write contains only lanes with
-    their own interval. `reported`: the last reported failure."""
+    """Schedule of progress writes to one cluster. `is_early`: the current write contains only lanes with
+    their own interval. `reported`: the last reported failure. `failed`: the lanes whose last write failed
+    although other writes succeeded, with the reasons."""
 
     def __init__(self) -> None:
         self.due = 0.0
         self.is_saving = self.is_early = False
         self.reported = ""
+        self.failed: Mapping[Lane, Exception] = {}
         self.retry = _RETRY_SECONDS
 
 
@@ -63,12 +68,12 @@ class Checkpoints:
         self._next = self._next_groups = context.loop.now() + self._interval
         self._destinations: dict[ClusterRef, _Destination] = {}
         self._waiting: set[ClusterRef] = set()  # a write of all lanes waits for an early write
+        self._unproven = UnprovenLanes(context, lanes, runner)
         self.groups = GroupCommits(context, lanes.unsaved)
 
     def pump(self, now: float) -> None:
         """Start the progress writes that are due, and those of lanes that are stopping."""
-        urgent = {lane.spec.destination for lane in self._lanes.stopping}
-        urgent = {name for name in urgent if self._may_hurry(name)}
+        urgent = {lane.spec.destination for lane in self._lanes.stopping if self._may_hurry_lane(lane)}
         if urgent or now >= self._next:
             self._store(now, urgent)
         if self._lanes.paced:
@@ -88,6 +93,12 @@ class Checkpoints:
     def _may_hurry(self, name: ClusterRef) -> bool:
         destination = self._destinations.get(name)
         return destination is None or not (destination.is_saving or destination.reported)
+
+    def _may_hurry_lane(self, lane: Lane) -> bool:
+        name = lane.spec.destination
+        return self._may_hurry(name) and not (
+            name in self._destinations and lane in self._destinations[name].failed
+        )
 
     def _store(self, now: float, urgent: set[ClusterRef]) -> None:
         self._next = now + self._interval
@@ -126,20 +137,27 @@ class Checkpoints:
     async def _save(self, name: ClusterRef, destination: _Destination, lanes: Sequence[Lane]) -> None:
         dirty = {lane for lane in lanes if lane in self._unsaved.dirty}
         stopping = [lane for lane in lanes if lane in self._lanes.stopping]
+        failed: Mapping[Lane, Exception]
         for lane in dirty:
             self._unsaved.take_change(lane)
         try:
             checked = await self._check_topics(lanes)
-            await self._save_to(name, [lane for lane in checked if self._has_news(lane, dirty)])
+            failed = await self._save_to(name, [lane for lane in checked if self._has_news(lane, dirty)])
             self._note_unsafe_topic(name, lanes)
+            destination.reported, destination.retry = "", _RETRY_SECONDS
+            kept = (destination.failed.keys() & self._unsaved.dirty.keys()) - set(lanes)
+            destination.failed = {**{lane: destination.failed[lane] for lane in kept}, **failed}
         except Exception as error:  # noqa: BLE001 - the other destinations and the lanes continue
             if not isinstance(error, HeadraceError):
                 _log.exception("cannot store progress", cluster=name)
-            self._put_off(name, destination, dirty, error)
-            stopping = [lane for lane in stopping if not self._has_news(lane, dirty)]
-        else:
-            destination.reported, destination.retry = "", _RETRY_SECONDS
-        for lane in stopping:
+            self._put_off(name, destination, error)
+            failed = {lane: error for lane in lanes if self._has_news(lane, dirty)}
+        for lane, reason in failed.items():
+            self._unsaved.note_change(lane)
+            sentence = f"cannot store progress: {str(reason) or type(reason).__name__}"
+            seconds = max(destination.retry, self._interval) * 2
+            self._failures.note(lane, PauseCause.DESTINATION_AWAY, sentence, seconds)
+        for lane in [lane for lane in stopping if lane not in failed]:
             self._runner.handle(lane, LifecycleEvent(EventKind.STORED))
         destination.is_saving = False
 
@@ -155,47 +173,40 @@ class Checkpoints:
             return False
         return lane in dirty or (not lane.progress.clean and not is_transactional(lane))
 
-    def _put_off(
-        self, name: ClusterRef, destination: _Destination, lanes: Iterable[Lane], error: Exception
-    ) -> None:
+    def _put_off(self, name: ClusterRef, destination: _Destination, error: Exception) -> None:
         reason = str(error) or type(error).__name__
         if reason != destination.reported:
             _log.warning("cannot store progress", cluster=name, reason=reason)
             destination.reported = reason
-        for lane in lanes:
-            self._unsaved.note_change(lane)
-            sentence = f"cannot store progress: {reason}"
-            self._failures.note(lane, PauseCause.DESTINATION_AWAY, sentence, destination.retry * 2)
         destination.due = self._context.loop.now() + destination.retry
         self._next = min(self._next, destination.due)
         destination.retry = min(destination.retry * 2, _LONGEST_RETRY_SECONDS)
 
-    async def _save_to(self, destination: ClusterRef, lanes: Sequence[Lane]) -> None:
-        own = await self._without_foreign(destination, lanes)
-        mine = [lane for lane in own if _may_be_stored(lane)]  # the source log may have changed
-        if not mine:
-            return
+    async def _save_to(self, name: ClusterRef, lanes: Sequence[Lane]) -> dict[Lane, Exception]:
+        """Write the progress of these lanes. Return the lanes whose progress was not stored although other
+        partitions of the progress topic work. Raises the error of an outage."""
+        failed: dict[Lane, Exception] = {}
+        unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
+        if unproven:
+            foreign, unreadable = await self._unproven.check(name, unproven)
+            failed.update(unreadable)
+            lanes = [lane for lane in lanes if lane not in foreign and lane not in unreadable]
         now_ms = self._context.clock.now_ms()
         entries: list[Entry] = []
         written: list[Saved] = []
-        for lane in mine:
+        for lane in filter(_may_be_stored, lanes):  # the source log may have changed
             try:
                 entries += self._entries(lane, now_ms, written)
             except Exception as error:  # noqa: BLE001 - the progress of the other lanes is stored
                 self._runner.set_aside(lane, error)
-        try:
-            await self._context.progress(destination).save(entries, now_ms)
-        except (CorruptData, RecordRejected, RecordTooLarge) as error:
-            if len(mine) == 1:
-                self._unsaved.note_change(mine[0])
-                self._runner.set_aside(mine[0], error)
-                return
-            for half in (mine[: len(mine) // 2], mine[len(mine) // 2 :]):
-                await self._save_to(destination, half)
-            return
+        errors = await self._context.progress(name).save_each(entries, now_ms)
+        if errors:
+            written, unwritten = self._divide(name, written, errors)
+            failed.update(await self._save_rest(name, unwritten))
         for lane, note_stored, position in written:
             note_stored()
             self._unsaved.note_moved(lane, position)
+        return failed
 
     def _entries(self, lane: Lane, now_ms: int, written: list[Saved]) -> list[Entry]:
         is_owned = lane.ownership.identity is not None
@@ -204,25 +215,35 @@ class Checkpoints:
         written.append((lane, note_stored, lane.checkpoint))
         return entries
 
-    async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return the lanes whose stored progress was not changed by another engine. Reload the others."""
-        unproven = {lane for lane in lanes if not lane.ownership.has_owned or is_transactional(lane)}
-        if not unproven:
-            return list(lanes)
-        log = self._context.progress(destination)
-        await log.catch_up([lane.key for lane in unproven])
-        foreign = {lane for lane in unproven if self._is_foreign(lane, log)}
-        return [lane for lane in lanes if lane not in foreign]
+    def _divide(
+        self, name: ClusterRef, written: list[Saved], errors: Mapping[int, HeadraceError]
+    ) -> tuple[list[Saved], dict[Lane, HeadraceError]]:
+        """Return the records that were stored, and the other lanes with the errors. Raises the error of an
+        outage: if no record was stored, and a missing leader is not the reason."""
+        log = self._context.progress(name)
+        places = {lane: log.partition_of(main_key(lane.key)) for lane, _, _ in written}
+        unwritten = {lane: errors[number] for lane, number in places.items() if number in errors}
+        error = next(iter(errors.values()))
+        is_outage = len(unwritten) == len(written) and not all(map(log.is_offline, errors))
+        if is_outage and not isinstance(error, _UNACCEPTABLE):
+            raise error
+        return [saved for saved in written if saved[0] not in unwritten], unwritten
 
-    def _is_foreign(self, lane: Lane, log: ProgressLog) -> bool:
-        try:
-            if not self._unsaved.is_foreign(lane, log.stored(lane.key)):
-                return False
-            if lane not in self._lanes.stopping:
-                self._runner.reload(lane, "another owner has stored its progress")
-        except Exception as error:  # noqa: BLE001 - the progress of the other lanes is stored
-            self._runner.set_aside(lane, error)
-        return True
+    async def _save_rest(
+        self, name: ClusterRef, unwritten: Mapping[Lane, HeadraceError]
+    ) -> dict[Lane, Exception]:
+        """Pause the lane whose records the destination rejects. Return the lanes that failed otherwise."""
+        refused = [lane for lane, error in unwritten.items() if isinstance(error, _UNACCEPTABLE)]
+        failed: dict[Lane, Exception] = {
+            lane: error for lane, error in unwritten.items() if lane not in refused
+        }
+        if len(refused) == 1:
+            self._unsaved.note_change(refused[0])
+            self._runner.set_aside(refused[0], unwritten[refused[0]])
+        elif refused:
+            for half in (refused[: len(refused) // 2], refused[len(refused) // 2 :]):
+                failed.update(await self._save_to(name, half))
+        return failed
 
     async def _check_topics(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Return the lanes whose progress may be stored because their source topic was not recreated.

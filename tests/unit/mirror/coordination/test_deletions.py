@@ -42,6 +42,19 @@ def test_a_definition_that_is_removed_is_recorded_whatever_its_node_holds() -> N
     assert deletions.of([created("good", 21), created("damaged", 31)]) == set()
 
 
+def test_a_datastream_that_is_created_again_by_a_slower_clock_is_not_deleted() -> None:
+    nodes = FakeZooKeeper().session()
+    store, deletions = DefinitionStore(nodes), Deletions(nodes)
+    former = created("one", 600_000)
+    store.create(former)
+    store.remove(former.name)
+    again = store.create(created("one", 60_000)).datastream
+    assert store.look(again.name).datastream == again
+    assert deletions.of([former]) == {"one"}
+    assert deletions.of([again]) == set()
+    assert deletions.guard(again) is not None, "it can be restored if the store loses it"
+
+
 def test_records_do_not_pile_up() -> None:
     nodes = FakeZooKeeper().session()
     for number in range(3 * BUCKETS):

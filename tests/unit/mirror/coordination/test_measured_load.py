@@ -16,6 +16,7 @@ from mirror.model.identifiers import InstanceName
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
 from tests.builders import DESTINATION, SOURCE
+from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeZooKeeper
 
 ONE, TWO = InstanceName("one"), InstanceName("host:7/two")
@@ -172,3 +173,50 @@ def test_a_backlog_that_cannot_be_is_left_out_with_all_that_instance_said(value:
     assert MeasuredLoads(session).waiting(SOURCE) == {}
     with pytest.raises(LoadUnavailable):
         MeasuredLoads(session).loads(SOURCE, [T0])
+
+
+@pytest.mark.parametrize("ahead_ms", [-300_000, 300_000])
+def test_the_age_of_a_measurement_does_not_depend_on_the_clock_of_its_instance(ahead_ms: int) -> None:
+    server, clock = FakeZooKeeper(), ManualClock()
+    writer, reader = MeasuredLoads(server.session()), MeasuredLoads(server.session(), clock.now_ms)
+
+    def publish(rate: float) -> None:
+        rates = {SOURCE: {T0: (rate, 1.0)}}
+        writer.publish(ONE, InstanceMeasurements(rates), clock.now_ms() + ahead_ms)
+
+    def measured() -> set[int | None]:
+        found = reader.loads(SOURCE, [T0])
+        return {reader.freshness(SOURCE).measured_at_ms, found.loads[T0].measured_at_ms, found.measured_at_ms}
+
+    publish(1.0)
+    measured()
+    clock.advance(5)
+    publish(2.0)
+    published_ms = clock.now_ms()
+    for _ in range(3):
+        (measured_ms,) = measured()
+        assert measured_ms is not None
+        assert abs(measured_ms - published_ms) <= 5_000, "it read the publication before 5 s earlier"
+        clock.advance(60)
+
+
+def test_the_clock_of_a_former_owner_does_not_make_its_measurement_the_newest() -> None:
+    server, clock = FakeZooKeeper(), ManualClock()
+    writer, reader = MeasuredLoads(server.session()), MeasuredLoads(server.session(), clock.now_ms)
+    writer.publish(ONE, InstanceMeasurements({SOURCE: {T0: (100.0, 1.0)}}), clock.now_ms() + 300_000)
+    reader.loads(SOURCE, [T0])
+    clock.advance(5)
+    writer.publish(TWO, InstanceMeasurements({SOURCE: {T0: (7.0, 1.0)}}), clock.now_ms())
+    assert reader.loads(SOURCE, [T0]).loads == {T0: load(7, 1, clock.now_ms())}
+
+
+def test_a_measurement_keeps_its_time_if_the_clocks_agree() -> None:
+    server, clock = FakeZooKeeper(), ManualClock()
+    writer, reader = MeasuredLoads(server.session()), MeasuredLoads(server.session(), clock.now_ms)
+    for _ in range(3):
+        at_ms = clock.now_ms()
+        writer.publish(ONE, InstanceMeasurements({SOURCE: {T0: (100.0, 1.0)}}), at_ms)
+        clock.advance(3)
+        assert reader.freshness(SOURCE).measured_at_ms == at_ms
+        assert reader.loads(SOURCE, [T0]).measured_at_ms == at_ms
+        clock.advance(3)

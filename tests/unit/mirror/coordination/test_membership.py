@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 
@@ -149,6 +150,26 @@ def test_a_holding_is_what_was_announced_last() -> None:
         assert Membership(server.session()).holding(me) == holding
 
 
+def test_a_holding_of_many_long_topic_names_fits_into_a_node() -> None:
+    server = FakeZooKeeper()
+    session = server.session()
+    me = Membership(session).join(an_instance("one"))
+    names = [f"{number:05}-{'orders.of.a.rather.long.name' * 8}" for number in range(20_000)]
+    holding = Holding(Epoch(1), frozenset(a_key(f"{name}-0") for name in names))
+    Membership(session).announce(me, holding)
+    assert len(session.read(f"/holdings/i-{me.sequence:010}").data) < 1_000_000
+    assert Membership(server.session()).holding(me) == holding
+
+
+def test_a_holding_that_fits_is_stored_as_json() -> None:
+    """Instances of an earlier version read it."""
+    session = FakeZooKeeper().session()
+    me = Membership(session).join(an_instance("one"))
+    Membership(session).announce(me, Holding(Epoch(1), frozenset({a_key("t-0")})))
+    data = session.read(f"/holdings/i-{me.sequence:010}").data
+    assert json.loads(data) == {"epoch": 1, "releasing": {"orders": {"t": "0"}}, "groups": []}
+
+
 def test_a_restarted_instance_does_not_write_into_the_holding_of_its_dead_session() -> None:
     server = FakeZooKeeper()
     dead, alive = server.session(), server.session()
@@ -200,6 +221,8 @@ def test_an_instance_of_a_newer_version_is_one_of_us() -> None:
         b'{"epoch": 1, "releasing": {"g": {"t": 5}}, "groups": [{}]}',
         b'{"epoch": ' + b"1" * 5_000 + b', "releasing": {}, "groups": []}',
         b"[" * 100_000,
+        b"x",
+        b"x\x9c damaged",
     ],
     ids=lambda document: str(document[:40]),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Gate, HandledReque
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.transactions import LAST_EPOCH
 
+IDLE_SECONDS = 90.0
 PRODUCE, FIND_COORDINATOR, INIT, ADD, END = 0, 10, 22, 24, 26
 NewFakes = Callable[..., MirroredFakes]
 POLICIES = [CopyPolicy(guarantee=guarantee) for guarantee in Guarantee]
@@ -38,6 +40,24 @@ def more(fakes: MirroredFakes, count: int = 5) -> None:
     for first in range(end, end + 5 * count, 5):
         fakes.write("t", first, 5)
     fakes.run_to("t", end + 5 * count)
+
+
+def forget_producers(fakes: MirroredFakes) -> None:
+    """Expire all producer ids at the destination (`producer.id.expiration.ms`)."""
+    log = fakes.target.log("t")
+    for producer in list(log.producers.entries):
+        log.producers.forget(producer)
+
+
+def number_of_batch(fakes: MirroredFakes, number: int) -> Callable[[HandledRequest], bool]:
+    """Return a predicate of the Produce request with that batch of topic t, from 1 on."""
+    numbers, identity = count(1), fakes.target.topics["t"].identity
+
+    def fits(asked: HandledRequest) -> bool:
+        (topic,) = asked.message.topic_data
+        return (topic.name == "t" or topic.topic_id == identity) and next(numbers) == number
+
+    return fits
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -157,10 +177,25 @@ def test_a_producer_id_that_the_broker_has_forgotten_loses_nothing(
     fakes: MirroredFakes, policy: CopyPolicy
 ) -> None:
     copying(fakes, policy)
-    log = fakes.target.log("t")
-    for producer in list(log.producers.entries):
-        log.producers.forget(producer)
+    forget_producers(fakes)
     more(fakes)
+    fakes.check_contents("t")
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("fault", [Code(19), Drop(applied=True)])
+@pytest.mark.parametrize("failing", [1, 2])
+def test_the_batches_after_a_long_idle_time_keep_their_order(
+    new_fakes: NewFakes, policy: CopyPolicy, fault: Code | Drop, level: int, failing: int
+) -> None:
+    fakes = new_fakes(transaction_level=level, options={"merge_small_batches": False})
+    copying(fakes, policy)
+    fakes.run(IDLE_SECONDS)
+    forget_producers(fakes)
+    fakes.target.faults.plant(PRODUCE, fault, fits=number_of_batch(fakes, failing))
+    more(fakes, 8)
+    assert fakes.target.faults.is_spent
     fakes.check_contents("t")
 
 

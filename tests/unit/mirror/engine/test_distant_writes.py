@@ -15,7 +15,8 @@ from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Fault, Gate, Handl
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.server import Peer
 
-PRODUCE = 0
+PRODUCE, METADATA = 0, 3
+BEFORE_TOPIC_IDS = 9
 ROUND_TRIP = 0.1
 IN_BATCH = 50
 RECORDS = 200 * IN_BATCH
@@ -48,9 +49,9 @@ def backlog(fakes: MirroredFakes, partitions: int = 1, *, codec: int = 0) -> Non
 def produced(fakes: MirroredFakes) -> list[HandledRequest]:
     """Return the produce requests for records of lanes."""
     requests = [one for one in fakes.target.server.requests if one.api == PRODUCE]
-    return [
-        one for one in requests if one.message.topic_data[0].topic_id == fakes.target.topics["t"].identity
-    ]
+    identity = fakes.target.topics["t"].identity
+    topics = [(one.message.topic_data[0], one) for one in requests]
+    return [one for topic, one in topics if topic.topic_id == identity or topic.name == "t"]
 
 
 def connections(fakes: MirroredFakes) -> int:
@@ -80,6 +81,19 @@ def test_a_partition_is_written_on_several_connections(fakes: MirroredFakes, gua
     fakes.start("t", 2, policy=CopyPolicy(guarantee=guarantee))
     finish(fakes, 2)
     assert connections(fakes) > 4
+
+
+def test_a_partition_of_a_topic_without_an_id_is_written_by_name(fakes: MirroredFakes) -> None:
+    fakes.target.newest_versions[METADATA] = BEFORE_TOPIC_IDS
+    fakes.make_topic("t", replication=1)
+    fakes.start("t")
+    fakes.run_until(lambda: fakes.lane("t").writer is not None, "the lane starts")
+    del fakes.target.newest_versions[METADATA]
+    for first in range(0, RECORDS, IN_BATCH):
+        fakes.write("t", first, IN_BATCH)
+    finish(fakes)
+    assert connections(fakes) > 4
+    assert not fakes.target.server.refused
 
 
 def test_with_default_settings_a_partition_outgrows_the_window_of_a_connection() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.model.datastreams.policy import CopyPath, CopyPolicy
+from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee
 from tests.fakes.broker import batches
 from tests.fakes.broker.mirrored import MirroredFakes
 
@@ -69,3 +69,27 @@ def test_topics_without_ids_are_read_by_name(fakes: MirroredFakes, is_far: bool)
     fakes.check_contents("t")
     fakes.check_contents("u")
     assert not fakes.source.server.refused
+
+
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+def test_topics_without_ids_are_written_by_name(fakes: MirroredFakes, guarantee: Guarantee) -> None:
+    """An upgraded broker takes topic ids in Produce requests before the topics of the cluster have ids."""
+    policy = CopyPolicy(guarantee=guarantee)
+    fakes.target.newest_versions[METADATA] = BEFORE_TOPIC_IDS
+    fakes.make_topic("t")
+    fakes.write("t", 0, 5)
+    fakes.start("t", policy=policy)
+    fakes.run_to("t", 5)
+    del fakes.target.newest_versions[METADATA]
+    for node in (1, 2):
+        fakes.target.server.drop_connections(node)
+    fakes.make_topic("u")
+    fakes.start("u", policy=policy)
+    for topic in ("t", "u"):
+        fakes.write(topic, 5, 5)
+    fakes.run_to("t", 10)
+    fakes.run_to("u", 5)
+    assert [bool(fakes.lane(topic).progress.target_id) for topic in ("t", "u")] == [False, True]
+    for topic in ("t", "u"):
+        fakes.check_contents(topic)
+    assert not fakes.target.server.refused

@@ -228,26 +228,33 @@ class Late(Loads):
         return super().loads(cluster, partitions)
 
 
-def a_rig_whose_loads_are_late() -> tuple[LeaderRig, Late]:
+CLOCKS = [-300_000, 0, 300_000]
+"""Differences between the clock of the instance that receives a request and the clock of the leader."""
+
+
+def a_rig_whose_loads_are_late(clock_ahead_ms: int = 0) -> tuple[LeaderRig, Late]:
     late = Late()
     rig, _, _, _ = a_rig(late)
     rig.leader.tick()
     late.is_late = True
-    rig.stores.requests.add(replace(a_request(full=False), requested_ms=rig.clock.now_ms()))
+    requested_ms = rig.clock.now_ms() + clock_ahead_ms
+    rig.stores.requests.add(replace(a_request(full=False), requested_ms=requested_ms))
     rig.leader.tick()
     return rig, late
 
 
-def test_a_request_waits_for_the_loads_that_are_on_their_way() -> None:
-    rig, late = a_rig_whose_loads_are_late()
+@pytest.mark.parametrize("clock_ahead_ms", CLOCKS)
+def test_a_request_waits_for_the_loads_that_are_on_their_way(clock_ahead_ms: int) -> None:
+    rig, late = a_rig_whose_loads_are_late(clock_ahead_ms)
     assert len(rig.stores.requests.pending()) == 1
     late.is_late = False
     rig.leader.tick()
     assert rig.stores.requests.pending() == ()
 
 
-def test_a_request_does_not_wait_for_ever() -> None:
-    rig, _ = a_rig_whose_loads_are_late()
+@pytest.mark.parametrize("clock_ahead_ms", CLOCKS)
+def test_a_request_does_not_wait_for_ever(clock_ahead_ms: int) -> None:
+    rig, _ = a_rig_whose_loads_are_late(clock_ahead_ms)
     rig.clock.advance(31)
     rig.leader.tick()
     assert rig.stores.requests.pending() == ()

@@ -32,6 +32,7 @@ from mirror.replication.options import CopyingOptions
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.cluster import FakeCluster
 from tests.fakes.broker.contents import committed
+from tests.fakes.broker.faults import Delay
 from tests.fakes.broker.memory import Network
 from tests.fakes.broker.virtual import Killed, VirtualSelector
 from tests.fakes.clock import ManualClock
@@ -52,7 +53,14 @@ class Rig:
         self.cluster = FakeCluster("c", 1, self.clock, network=self.network)
         self.benches: list[EngineContext] = []
         self.sinks: list[RecordSink] = []
+        self.options: dict[str, Any] = {}
         self.transfer: Transfer
+
+    def use_cluster(self, level: int, **options: Any) -> None:
+        """Replace the cluster by an empty one with this transaction protocol, and set options."""
+        self.cluster.close()
+        self.cluster = FakeCluster("d", 1, self.clock, network=self.network, transaction_level=level)
+        self.options = options
 
     def write(self, first: int, count: int, topic: str = "t") -> None:
         """Write one batch."""
@@ -66,7 +74,7 @@ class Rig:
         self.selector = VirtualSelector(self.clock, [self.cluster])
         bench = EngineContext(
             {CLUSTER: ClusterAccess(endpoints(self.cluster.address))}.__getitem__,
-            CopyingOptions(),
+            CopyingOptions(**self.options),
             EngineIdentity("test"),
             self.clock,
             self.selector,
@@ -180,8 +188,7 @@ def test_replay_that_is_killed_again_and_again_is_whole(rig: Rig) -> None:
 
 def test_old_brokers_take_a_replay(rig: Rig) -> None:
     rig.run(rig.land())
-    rig.cluster.close()
-    rig.cluster = FakeCluster("d", 1, rig.clock, network=rig.network, transaction_level=0)
+    rig.use_cluster(0)
     (lane,) = rig.run(rig.replay())
     assert lane.is_complete
     assert rig.replayed() == VALUES
@@ -402,3 +409,43 @@ def two_topics(rig: Rig) -> TopicSelection:
     rig.cluster.create_topic("u", 1, 1)
     rig.write(0, 3, "u")
     return TopicSelection("t|u")
+
+
+PRODUCE, ADD, END = 0, 24, 26
+TIMEOUT = 5.0
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("late", [PRODUCE, ADD, END])
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_replay_continues_after_its_transaction_timed_out(
+    rig: Rig, level: int, late: int, applied: bool
+) -> None:
+    rig.run(rig.land())
+    rig.use_cluster(level, transaction_timeout_seconds=TIMEOUT)
+    rig.cluster.faults.plant(late, Delay(TIMEOUT + 3, applied=applied))
+    (lane,) = rig.run(rig.replay())
+    assert lane.is_complete
+    assert rig.replayed() == VALUES
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("late", [PRODUCE, END])
+def test_a_replay_whose_transaction_timed_out_fences_no_new_owner(rig: Rig, level: int, late: int) -> None:
+    rig.run(rig.land())
+    rig.use_cluster(level, transaction_timeout_seconds=TIMEOUT)
+
+    known, owners = rig.cluster.coordinator.known, list[tuple[int, int]]()
+
+    def take() -> None:
+        (name,) = known
+        rig.cluster.coordinator.fence(name)
+        owners.append((known[name].producer, known[name].epoch))
+
+    rig.cluster.faults.plant(late, Delay(TIMEOUT + 3))
+    rig.cluster.later(TIMEOUT + 1, take)
+    (lane,) = rig.run(rig.replay())
+    assert lane.is_over
+    assert re.search("another owner|PRODUCER_FENCED", lane.reason)
+    assert owners == [(one.producer, one.epoch) for one in known.values()]
+    assert rig.replayed() == []
