@@ -126,11 +126,11 @@ class MonitorCycle:
         judged = self._with_budgets(self._judged(subjects), subjects, QUERIES_PER_EVALUATION)
         late = self._late_times.read(subjects, judged, self._clock.now_ms())
         self._inquiry.begin([name for name in judged if self._incidents.get(name, Incident()).breaches])
-        for name, verdict in judged.items():
-            findings[name] = self._act(name, subjects[name], verdict, late.get(name))
+        for name in self._inquiry.in_turn(judged):
+            findings[name] = self._act(name, subjects[name], judged[name], late.get(name))
             self._incidents[name] = findings[name].incident
         self._incidents = {name: incident for name, incident in self._incidents.items() if name in subjects}
-        return findings
+        return {name: findings[name] for name in judged}
 
     def _judged(
         self, subjects: Mapping[DatastreamName, ObjectiveSubject]

@@ -8,7 +8,8 @@ source counts only from the second check on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -84,6 +85,15 @@ class Inquiry:
         self._left = MOST_QUESTIONS
         self._known = {name: known for name, known in self._known.items() if name in late}
         self._causes = {name: cause for name, cause in self._causes.items() if name in late}
+
+    def in_turn(self, names: Iterable[DatastreamName]) -> list[DatastreamName]:
+        """Return the names, those whose last check is longest ago first. Names without a check come first."""
+
+        def requested_at(name: DatastreamName) -> float:
+            known = self._known.get(name)
+            return -math.inf if known is None else known.requested_at
+
+        return sorted(names, key=requested_at)
 
     def look(
         self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
