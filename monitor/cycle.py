@@ -14,6 +14,7 @@ import structlog
 from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from monitor.causes.evidence import Evidence
 from monitor.causes.inquiry import NO_ANSWER, Inquiry, InquiryResult
@@ -197,9 +198,10 @@ class MonitorCycle:
                         incident = replace(incident, helped_at=before.helped_at)  # retry next time
                 else:
                     actions.append(self._take(step, name, verdict))
-            except HeadraceError as error:
-                _log.error("rebalance request failed", datastream=name, reason=str(error))
-                decision = f"could not request a rebalance: {error}"
+            except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream
+                reason, trace = reason_of(error), None if isinstance(error, HeadraceError) else error
+                _log.error("rebalance request failed", datastream=name, reason=reason, exc_info=trace)
+                decision = f"could not request a rebalance: {reason}"
                 actions.append(decision)
                 incident = replace(incident, helped_at=before.helped_at)  # retry next time
         found = cause.diagnosis

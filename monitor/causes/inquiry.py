@@ -17,6 +17,7 @@ import structlog
 
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import reason_of
 from monitor.causes.diagnosis import OF_PLACEMENT, Cause, Diagnosis
 from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.causes.judge import diagnose
@@ -108,11 +109,12 @@ class Inquiry:
         self._left -= 1
         try:
             evidence = ask()
-        except HeadraceError as error:
-            _log.warning("cause unknown", datastream=name, reason=str(error))
-            self._known[name] = _PreviousLook(now, InquiryResult(failure=str(error)))
-        else:
             found, before = diagnose(evidence, limit_ms), self._causes.get(name)
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream
+            reason, trace = reason_of(error), None if isinstance(error, HeadraceError) else error
+            _log.warning("cause unknown", datastream=name, reason=reason, exc_info=trace)
+            self._known[name] = _PreviousLook(now, InquiryResult(failure=reason))
+        else:
             is_new = before not in OF_PLACEMENT
             is_doubtful = found.rests_on_wait or (
                 is_new and (found.cause in OF_PLACEMENT or found.placement_can_help)
