@@ -41,13 +41,14 @@ class MonitoredService(NamedTuple):
     """Access of a monitor to the service that it monitors.
 
     `read_advice`: returns the latest sizing advice. `canaries`: returns the paths of its canaries. `audits`:
-    returns the continuous audits of its lanes. `retirements`: returns the retirements in progress.
+    returns the continuous audits of its lanes, and whether all instances responded. `retirements`: returns
+    the retirements in progress.
     """
 
     cycle: MonitorCycle
     read_advice: Callable[[], Advice | None]
     canaries: Paths
-    audits: Callable[[], Sequence[TopicAudit]]
+    audits: Callable[[], tuple[Sequence[TopicAudit], bool]]
     retirements: Callable[[], Sequence[Retirement]]
 
 
@@ -74,7 +75,7 @@ class MonitorTerm:
         resize = ResizeWatch(service.read_advice, settings.monitor.alerts.resize_lead_seconds)
         canaries = CanaryWatch(service.canaries, probes_of(directory_of(settings)), metrics.canaries.show)
         audits = ServiceWatch(service.audits, audit_alerts)
-        retirements = ServiceWatch(service.retirements, retirement_alerts)
+        retirements = ServiceWatch(lambda: (service.retirements(), True), retirement_alerts)
         alerts.watch(
             lambda now_ms: [
                 *resize.alerts(now_ms),

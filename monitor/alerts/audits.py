@@ -43,14 +43,14 @@ def _sentence(topic: str, fault: AuditFault) -> str:
     return f"{records} in {topic}-{fault.partition} from {where} on"
 
 
-def audits_of_answer(rest: InstanceClient) -> Sequence[TopicAudit]:
-    """Return the state of continuous audits that a service reports. The result is empty if the service's
-    version has no continuous audits."""
+def audits_of_answer(rest: InstanceClient) -> tuple[Sequence[TopicAudit], bool]:
+    """Return the state of continuous audits that a service reports, and whether all instances responded. The
+    result is empty if the service's version has no continuous audits."""
     try:
         answer = rest.get("/v1/audits")
     except NotFound:
-        return ()
-    return [_topic(entry) for entry in answer["topics"]]
+        return [], True
+    return [_topic(entry) for entry in answer["topics"]], answer["is_complete"]
 
 
 def _topic(entry: Mapping[str, Any]) -> TopicAudit:

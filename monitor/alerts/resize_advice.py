@@ -14,8 +14,9 @@ from typing import Final
 
 import structlog
 
-from mirror.errors import HeadraceError
+from mirror.bulkheads import Bulkhead
 from mirror.model.capacity.advice import HOUR_MS, Advice, GroupNeed, HourNeed, age_text, hours_together
+from mirror.model.reasons import reason_of
 from mirror.wording import counted
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import RESIZE
@@ -142,10 +143,12 @@ class ResizeWatch:
         return [Alert(RESIZE, found.summary, f"{found.reason} (as of {age_text(advice, now_ms)} ago)", 0)]
 
     def _look(self) -> None:
-        try:
+        with Bulkhead(_log_failure):
             self._advice = self._read() or self._advice
-        except HeadraceError as error:
-            _log.warning("cannot read the sizing advice", reason=str(error))
+
+
+def _log_failure(error: Exception) -> None:
+    _log.warning("cannot read the sizing advice", reason=reason_of(error))
 
 
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:

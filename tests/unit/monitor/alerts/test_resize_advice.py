@@ -103,8 +103,9 @@ def test_one_peak_is_one_alert_that_ends_when_the_fleet_was_resized() -> None:
         fleet.newest = advice(4, 4, 4, 4, most, 14 if most > 9 else 4)
         (still,) = fleet.minutes(5)
         assert still.since_ms == first.since_ms, "a changed forecast is the same alert"
-    fleet.failure = Unreachable("no instance answers")
-    assert fleet.minutes(2) != []
+    for failure in (Unreachable("no instance answers"), KeyError("groups")):
+        fleet.failure = failure
+        assert fleet.minutes(2) != []
     fleet.failure, fleet.newest = None, advice(4, 4, 4, 4, 14, 14, instances=4)
     assert fleet.minutes(1) == []
 
