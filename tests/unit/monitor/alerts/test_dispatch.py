@@ -367,6 +367,24 @@ def test_that_a_receiver_is_away_is_told_to_the_others_until_it_is_back() -> Non
     assert all("receiver" not in one.labels for each in broken.messages for one in each)
 
 
+def test_a_receiver_for_which_no_alert_is_left_is_not_away() -> None:
+    """A silence during an outage leaves nothing to send, so that no attempt would show the end of the
+    outage."""
+    away = Memory(lambda: raise_next(iter([Unreachable("away")])))
+    with running(away, Memory()) as rig:
+        rig.judged(orders=LATE)
+        wait_until(lambda: rig.metric('headrace_alerts_failed_total{receiver="r0"}'))
+        rig.judged(orders=LATE)
+        assert "HeadraceReceiverAway" in {one.kind.name for one in rig.dispatch.firing}
+        rig.silences.append(Silence("*", 10**15))
+
+        def is_over() -> bool:
+            rig.judged(orders=LATE)
+            return "HeadraceReceiverAway" not in {one.kind.name for one in rig.dispatch.firing}
+
+        wait_until(is_over)
+
+
 def test_the_watchdog_always_fires_for_who_asks_for_it_silenced_or_not() -> None:
     watching, other = Memory(), Memory()
     watching.takes_watchdog = True
