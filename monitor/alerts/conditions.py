@@ -79,6 +79,7 @@ class Conditions:
         """Datastreams whose records are late because some partitions were not copied for a while."""
         self._paged: dict[str, float] = {}
         """Last time at which the alert of an incident fired, by datastream."""
+        self._is_partial = False  # an instance did not report the states of its partitions
         self._began: float | None = None
         self._knows_past = True
         self._missed_since: dict[str, float] = {}
@@ -203,7 +204,7 @@ class Conditions:
         moving = movements.datastreams.get(name)
         does = partitions_text(moving.movement) if moving is not None else ""
         text = "; ".join(filter(None, (verdict.sentence, does)))
-        if late is None and finding.diagnosis is not None and finding.diagnosis.cause is _ONLY_STAMPS:
+        if late is None and finding.diagnosis is not None and finding.diagnosis.cause is Cause.WRONG_TIMESTAMPS:
             if _is_late(finding, self._held.get(AlertKey(TIMESTAMPS.name, name))):
                 summary = f"the timestamps of {name} are wrong"
                 yield Alert(TIMESTAMPS, summary, text, 0, name, cluster)
@@ -226,7 +227,7 @@ class Conditions:
     ) -> list[Fault]:
         """Return the faults of clusters, with a mark if the datastream's own alert reports them."""
         fired = self._fired
-        seen = faults_of(findings, movements)
+        self._is_partial, seen = not movements.is_complete, faults_of(findings, movements)
         found = [fault._replace(is_told=self._is_reported(fault, fired, now)) for fault in seen]
         self._outages.look(found, fired, findings, movements, now.seconds)
         halts = [
@@ -331,7 +332,7 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """Drop conditions that this evaluation did not observe, unless their alert still fires."""
+        """Drop conditions that this evaluation could observe and did not, unless their alert still fires."""
         kept = {
             key: held
             for key, held in self._held.items()
@@ -344,11 +345,13 @@ class Conditions:
         self._held = kept
 
     def _is_held(self, condition: _SeenCondition, now: ClockReading) -> bool:
+        is_unseen = self._is_partial and condition.alert.kind in OF_PARTITIONS
         if condition.is_inherited and condition.alert.kind in OF_ITSELF:
             return now.seconds - condition.seen < self._patience.before(condition.alert.kind)
         if condition.alert.kind is LATE and condition.alert.datastream in self._recovered:
             return condition.fires
-        return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
+        is_kept = condition.fires or is_unseen
+        return is_kept and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
         """Return whether alerts about error budgets need no longer wait for incidents of a previous monitor.
@@ -387,8 +390,6 @@ _PAST_SECONDS: Final = 60.0
 """Seconds for which a monitor waits for the incidents of its predecessor."""
 _SAME_CAUSE_MS: Final = 120_000
 """Maximum delay in ms between late records and the report that their partitions are not copied."""
-
-
 _HALTS: Final = frozenset(
     kind
     for kind in (HALTED, *OF_PARTITIONS)
@@ -397,7 +398,6 @@ _HALTS: Final = frozenset(
 """Critical kinds of alerts about uncopied partitions of one datastream."""
 _FOLLOWING: Final = CATCH_UPS | {Cause.PAUSED, Cause.START_UP, Cause.WORKER_LOST, Cause.INSTANCE_LOST}
 """Causes that result from partitions that were not copied."""
-_ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 
 
 def _is_late(finding: Evaluation, late: _SeenCondition | None) -> bool:

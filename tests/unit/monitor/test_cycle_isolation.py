@@ -33,7 +33,7 @@ def test_the_cause_of_every_late_datastream_is_checked_in_turn() -> None:
 
 
 class Malformed(World):
-    """Service whose reports on the datastream `odd` cannot be parsed. `step`: the report that is malformed."""
+    """Service whose reports on the datastream `odd` cannot be parsed. `step`: malformed report."""
 
     def __init__(self, step: str) -> None:
         super().__init__()
