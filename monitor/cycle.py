@@ -352,8 +352,7 @@ class MonitorLoop:
 
     def _judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
         self._trouble = ""
-        for name, finding in findings.items():
-            self._log_change(name, finding)
+        self._logged = {name: self._log_change(name, finding) for name, finding in findings.items()}
         self._hear(lambda listener: listener.judged(findings, movements))
 
     def _judging_failed(self, reason: str, movements: FleetMovement, error: Exception | None = None) -> None:
@@ -389,7 +388,8 @@ class MonitorLoop:
         """Request the end of the monitor's loop. Safe to call from a signal handler."""
         self._stopping.set()
 
-    def _log_change(self, name: DatastreamName, finding: Evaluation) -> None:
+    def _log_change(self, name: DatastreamName, finding: Evaluation) -> tuple[str, str]:
+        """Log the finding if it differs from the last one. Return what identifies it."""
         verdict = finding.verdict
         burning = [budget.sentence for budget in verdict.budgets if budget.firing]
         rules = ",".join(burn.rule.text for budget in verdict.budgets for burn in budget.firing)
@@ -406,4 +406,4 @@ class MonitorLoop:
                 **({"burning": burning} if burning else {}),
                 **({"cause": cause.sentence} if cause else {}),
             )
-        self._logged[name] = news
+        return news
