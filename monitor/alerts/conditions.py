@@ -198,13 +198,13 @@ class Conditions:
         self, name: DatastreamName, finding: Evaluation, movements: FleetMovement, now: ClockReading
     ) -> Iterator[Alert]:
         """Yield a candidate alert for each problem of a datastream. `_see` sets the start of each alert."""
-        verdict, cluster = finding.verdict, finding.cluster
+        verdict, cluster, found = finding.verdict, finding.cluster, finding.diagnosis
         seen = self._held.get(AlertKey(LATE.name, name))
         late = seen if seen is not None and seen.fires else None
         moving = movements.datastreams.get(name)
         does = partitions_text(moving.movement) if moving is not None else ""
         text = "; ".join(filter(None, (verdict.sentence, does)))
-        if late is None and finding.diagnosis is not None and finding.diagnosis.cause is Cause.WRONG_TIMESTAMPS:
+        if late is None and found is not None and found.cause is Cause.WRONG_TIMESTAMPS:
             if _is_late(finding, self._held.get(AlertKey(TIMESTAMPS.name, name))):
                 summary = f"the timestamps of {name} are wrong"
                 yield Alert(TIMESTAMPS, summary, text, 0, name, cluster)

@@ -126,11 +126,6 @@ class Budget:
     burns: tuple[BurnResult, ...] = ()
 
     @property
-    def is_known(self) -> bool:
-        """True if the rates of all rules are known."""
-        return all(None not in (burn.long_rate, burn.short_rate) for burn in self.burns)
-
-    @property
     def firing(self) -> tuple[BurnResult, ...]:
         """Results of the rules that fire."""
         return tuple(burn for burn in self.burns if burn.is_firing)
