@@ -70,6 +70,8 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
         return max(1, -(-tasks // each))
 
     known = [group for group in advice.groups if group.now is not None]
+    if not known:
+        return None
     present = sum(group.now or 0 for group in known)
     is_short = needed(present) > advice.instances
     short: list[HourNeed] = []
