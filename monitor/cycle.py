@@ -333,10 +333,10 @@ class MonitorLoop:
     def run(self) -> LoopEnd:
         """Run until `stop` is called or another monitor becomes active. Return the reason."""
         while not self._stopping.wait(self._interval):
-            if self._is_shut_out():
-                return LoopEnd.OUSTED
             movements = NOTHING_KNOWN
             try:
+                if self._is_shut_out():
+                    return LoopEnd.OUSTED
                 if self._cycle.is_judged_elsewhere():
                     return LoopEnd.LEFT
                 if other := self._held_by():
