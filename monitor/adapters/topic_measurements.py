@@ -63,8 +63,9 @@ class _ReadState:
 class TopicMeasurements:
     """Reads the metrics topic: the window at the first call, and only new rows at later calls.
 
-    Windows that are requested within a second share one read. After a failure, or after a pause longer than
-    the longest window, reading restarts at the start of this window. A window is at most one hour long.
+    Windows that are requested within a second share one read. After a failure, a pause longer than the
+    longest window, or a clock that was ahead, reading restarts at the start of this window. A window is at
+    most one hour long.
     `patience_seconds`: timeout of a request to a broker. `remark`: reason why the topic is read instead of
     Pinot.
     """
@@ -148,7 +149,8 @@ class TopicMeasurements:
 
     def _look_back(self, now_ms: int, length_ms: int, *, is_new: bool = False) -> None:
         is_past = now_ms - self._looked_ms > min(self._longest_ms, _LONGEST_PAUSE_MS)
-        if is_past or length_ms > self._longest_ms:
+        was_ahead = self._looked_ms - now_ms > _ONE_LOOK_MS
+        if is_past or was_ahead or length_ms > self._longest_ms:
             self._drop()
             self._longest_ms = length_ms
         if is_new or not 0 <= now_ms - self._looked_ms < _ONE_LOOK_MS:
