@@ -263,7 +263,7 @@ class MonitorCycle:
     ) -> RequestResult:
         """Request a rebalance if another placement can help or the cause is unknown."""
         found = cause.diagnosis
-        if found is not None and not found.placement_can_help:
+        if cause.is_pending or (found is not None and not found.placement_can_help):
             return RequestResult(RequestOutcome.NOT_NOW, "")  # react at once if the cause changes
         why = cause.sentence
         grounds, lasts = f"latency breach: {verdict.sentence}; {why}", self._clock.monotonic() - opened_at

@@ -46,12 +46,14 @@ class InquiryResult:
     """Result of a check for the cause of a datastream's late records.
 
     `diagnosis`: None until the first diagnosis. `failure`: reason why the evidence could not be read, or an
-    empty string. `is_news`: the cause differs from the previous one.
+    empty string. `is_news`: the cause differs from the previous one. `is_pending`: the first check follows in
+    a later evaluation.
     """
 
     diagnosis: Diagnosis | None = None
     failure: str = ""
     is_news: bool = False
+    is_pending: bool = False
 
     @property
     def sentence(self) -> str:
@@ -105,7 +107,7 @@ class Inquiry:
         if known is not None and (now - known.requested_at < LEAST_SECONDS or not self._left):
             return InquiryResult(known.answer.diagnosis, known.answer.failure)
         if not self._left:
-            return InquiryResult(failure="not checked yet: other datastreams come first")
+            return InquiryResult(failure="not checked yet: other datastreams come first", is_pending=True)
         self._left -= 1
         try:
             evidence = ask()

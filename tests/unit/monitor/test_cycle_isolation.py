@@ -15,7 +15,7 @@ from monitor.incidents import IncidentPolicy
 from monitor.latency import ObjectiveStatus, ObjectiveSubject, Source
 from monitor.ports import Preview
 from tests.fakes.clock import ManualClock
-from tests.unit.monitor.test_cycle import BAD, ORDERS, SOURCE, Rig, World, a_subject
+from tests.unit.monitor.test_cycle import BAD, ORDERS, SOURCE, THROTTLED, Rig, World, a_subject
 
 MANY: Final = [DatastreamName(f"d-{number:02}") for number in range(MOST_QUESTIONS + 5)]
 
@@ -30,6 +30,17 @@ def test_the_cause_of_every_late_datastream_is_checked_in_turn() -> None:
     assert [*found] == MANY, "in the order of names"
     assert [name for name in MANY if found[name].diagnosis is None] == []
     assert rig.world.looked == 3 * MOST_QUESTIONS
+
+
+def test_no_rebalance_is_requested_before_the_cause_is_checked() -> None:
+    rig = Rig()
+    rig.world.wanted = {name: a_subject() for name in MANY}
+    rig.world.seen = {SOURCE: {"t": BAD}}
+    rig.world.why = THROTTLED
+    for _ in range(4):
+        rig.clock.advance(10.0)
+        rig.cycle.evaluate()
+    assert (rig.world.asked, rig.world.previews) == ([], 0)
 
 
 class Malformed(World):
