@@ -126,8 +126,10 @@ class MonitorCycle:
         self._rebalancing.begin()
         judged = self._with_budgets(self._judged(subjects), subjects, QUERIES_PER_EVALUATION)
         late = self._late_times.read(subjects, judged, self._clock.now_ms())
-        self._inquiry.begin([name for name in judged if self._incidents.get(name, Incident()).breaches])
-        for name in self._inquiry.in_turn(judged):
+        late_first = self._inquiry.begin(
+            [name for name in judged if self._incidents.get(name, Incident()).breaches]
+        )
+        for name in dict.fromkeys([*late_first, *judged]):
             findings[name] = self._act(name, subjects[name], judged[name], late.get(name))
             self._incidents[name] = findings[name].incident
         self._incidents = {name: incident for name, incident in self._incidents.items() if name in subjects}
@@ -187,7 +189,7 @@ class MonitorCycle:
         cause = self._cause(name, subject, verdict, incident, lateness)
         actions, worth, decision = [], None, ""
         for step in steps:
-            try:
+            with Bulkhead() as acting:
                 if step is IncidentStep.HELP:
                     opened_at = incident.opened_at or self._clock.monotonic()
                     helped = self._help(name, subject, verdict, cause, opened_at)
@@ -198,7 +200,7 @@ class MonitorCycle:
                         incident = replace(incident, helped_at=before.helped_at)  # retry next time
                 else:
                     actions.append(self._take(step, name, verdict))
-            except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream
+            if (error := acting.failure) is not None:
                 reason, trace = reason_of(error), None if isinstance(error, HeadraceError) else error
                 _log.error("rebalance request failed", datastream=name, reason=reason, exc_info=trace)
                 decision = f"could not request a rebalance: {reason}"

@@ -8,13 +8,13 @@ source counts only from the second check on.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
 
+from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
 from mirror.model.reasons import reason_of
@@ -83,20 +83,17 @@ class Inquiry:
         self._causes: dict[DatastreamName, Cause] = {}
         self._left = MOST_QUESTIONS
 
-    def begin(self, late: Collection[DatastreamName]) -> None:
-        """Begin an evaluation of causes. Drop the diagnoses of datastreams that are no longer late."""
+    def begin(self, late: Collection[DatastreamName]) -> list[DatastreamName]:
+        """Begin an evaluation of causes. Drop the diagnoses of datastreams that are no longer late.
+
+        Returns the late datastreams in the order in which to check them: those without a check first, then
+        those whose last check is longest ago.
+        """
         self._left = MOST_QUESTIONS
         self._known = {name: known for name, known in self._known.items() if name in late}
         self._causes = {name: cause for name, cause in self._causes.items() if name in late}
-
-    def in_turn(self, names: Iterable[DatastreamName]) -> list[DatastreamName]:
-        """Return the names, those whose last check is longest ago first. Names without a check come first."""
-
-        def requested_at(name: DatastreamName) -> float:
-            known = self._known.get(name)
-            return -math.inf if known is None else known.requested_at
-
-        return sorted(names, key=requested_at)
+        checked = sorted(self._known, key=lambda name: self._known[name].requested_at)
+        return [*(name for name in late if name not in self._known), *checked]
 
     def look(
         self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
@@ -109,27 +106,28 @@ class Inquiry:
         if not self._left:
             return InquiryResult(failure="not checked yet: other datastreams come first", is_pending=True)
         self._left -= 1
-        try:
-            evidence = ask()
-            found, before = diagnose(evidence, limit_ms), self._causes.get(name)
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream
+        with Bulkhead() as check:
+            self._known[name] = self._checked(name, ask, limit_ms, now)
+        if (error := check.failure) is not None:
             reason, trace = reason_of(error), None if isinstance(error, HeadraceError) else error
             _log.warning("cause unknown", datastream=name, reason=reason, exc_info=trace)
             self._known[name] = _PreviousLook(now, InquiryResult(failure=reason))
-        else:
-            is_new = before not in OF_PLACEMENT
-            is_doubtful = found.rests_on_wait or (
-                is_new and (found.cause in OF_PLACEMENT or found.placement_can_help)
-            )
-            if known is not None and is_doubtful:
-                found = diagnose(_since(evidence, known, now), limit_ms)
-            elif found.rests_on_wait:
-                found = Diagnosis(Cause.UNKNOWN, _TOO_EARLY, found.evidence)
-            self._causes[name] = found.cause
-            self._known[name] = _PreviousLook(
-                now, InquiryResult(found, is_news=before is not found.cause), _waiting(evidence)
-            )
         return self._known[name].answer
+
+    def _checked(
+        self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
+    ) -> _PreviousLook:
+        evidence, known, before = ask(), self._known.get(name), self._causes.get(name)
+        found, is_new = diagnose(evidence, limit_ms), before not in OF_PLACEMENT
+        is_doubtful = found.rests_on_wait or (
+            is_new and (found.cause in OF_PLACEMENT or found.placement_can_help)
+        )
+        if known is not None and is_doubtful:
+            found = diagnose(_since(evidence, known, now), limit_ms)
+        elif found.rests_on_wait:
+            found = Diagnosis(Cause.UNKNOWN, _TOO_EARLY, found.evidence)
+        self._causes[name] = found.cause
+        return _PreviousLook(now, InquiryResult(found, is_news=before is not found.cause), _waiting(evidence))
 
 
 def _waiting(evidence: Evidence) -> dict[str, int]:
