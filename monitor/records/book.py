@@ -256,7 +256,7 @@ def _after(
         if finding is not None and not record.is_late and now_ms < closing_ms <= now_ms + _SETTLING_MS:
             return replace(record, closing_ms=closing_ms)
         record = with_implied_cause(record.noted(now_ms, Phase.CLOSED, text))
-        return replace(record, closed_ms=now_ms, closing_ms=None)
+        return replace(record, closed_ms=max(now_ms, record.opened_ms), closing_ms=None)
     else:
         record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
         if not is_late and not record.is_late and record.closing_ms is not None:

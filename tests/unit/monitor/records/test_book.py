@@ -97,7 +97,7 @@ def test_an_incident_closes_after_the_clock_has_gone_back() -> None:
     (settling,) = book.judged(well(), 7_210_000)
     assert settling.is_open
     (closed,) = book.judged(well(), 3_600_000)
-    assert (closed.id, closed.is_open) == (settling.id, False)
+    assert (closed.id, closed.closed_ms) == (settling.id, settling.opened_ms)
 
 
 def test_a_lost_process_is_the_cause_if_no_record_is_late_enough_for_a_diagnosis() -> None:
