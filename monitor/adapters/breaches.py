@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import structlog
 
-from mirror.errors import HeadraceError
+from mirror.bulkheads import Bulkhead
+from mirror.model.reasons import reason_of
 from monitor.actions import PastBreach
 from monitor.records.record import IncidentRecord
 
@@ -47,11 +48,9 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
 
 def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, ...]:
     """Return the past breaches; empty if the incidents cannot be read, which must not delay a rebalance."""
-    try:
+    with Bulkhead(lambda error: _log.warning("past breaches unknown", reason=reason_of(error))):
         return read()
-    except HeadraceError as error:
-        _log.warning("past breaches unknown", reason=str(error))
-        return ()
+    return ()
 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
