@@ -177,7 +177,8 @@ class LoadPlanner:
             )
             return policy, limits
         unasked = not (request.full or request.rebalance)
-        is_doubtful = is_known.mean() < ENOUGH_KNOWN if request.full else unasked and not request.recent
+        is_sparse = np.count_nonzero(is_known) < ENOUGH_KNOWN * len(is_known)
+        is_doubtful = is_sparse if request.full else unasked and not request.recent
         is_quiet = unasked and bool(request.calm)
         if present and (is_doubtful or is_quiet):
             kept = min(present, limits.max_tasks or present)

@@ -39,6 +39,11 @@ class RebalanceAction(NamedTuple):
     datastream: DatastreamName
     time_ms: int
 
+    def is_of_day(self, now_ms: int) -> bool:
+        """Return whether the rebalance counts towards the limits of the last 24 hours. A clock that was far
+        ahead at the time of the request does not make it count for longer."""
+        return abs(now_ms - self.time_ms) < DAY_MS
+
 
 @dataclass(frozen=True, slots=True)
 class ActingPolicy:
@@ -66,7 +71,7 @@ class ActionRecord:
 
     def acted(self, name: DatastreamName, now_ms: int) -> ActionRecord:
         """Return the record with one more rebalance, and without rebalances older than a day."""
-        kept = [act for act in self.acts if now_ms - act.time_ms < DAY_MS]
+        kept = [act for act in self.acts if act.is_of_day(now_ms)]
         return replace(self, acts=(*kept, RebalanceAction(name, now_ms)))
 
 
@@ -123,7 +128,7 @@ def reason_against(policy: ActingPolicy, record: ActionRecord, name: DatastreamN
         return f"inside the freeze window {frozen.text}"
     if record.waiting:
         return f"the requested rebalance of {record.waiting} has no plan yet"
-    of_day = Counter(act.datastream for act in record.acts if now_ms - act.time_ms < DAY_MS)
+    of_day = Counter(act.datastream for act in record.acts if act.is_of_day(now_ms))
     if of_day.total() >= policy.most_a_day:
         return (
             f"service limit of {counted(policy.most_a_day, 'rebalance a day', 'rebalances a day')} reached "

@@ -13,6 +13,7 @@ from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError
 from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from monitor.causes.evidence import Evidence
 from monitor.causes.inquiry import NO_ANSWER, Inquiry, InquiryResult
@@ -125,12 +126,14 @@ class MonitorCycle:
         self._rebalancing.begin()
         judged = self._with_budgets(self._judged(subjects), subjects, QUERIES_PER_EVALUATION)
         late = self._late_times.read(subjects, judged, self._clock.now_ms())
-        self._inquiry.begin([name for name in judged if self._incidents.get(name, Incident()).breaches])
-        for name, verdict in judged.items():
-            findings[name] = self._act(name, subjects[name], verdict, late.get(name))
+        late_first = self._inquiry.begin(
+            [name for name in judged if self._incidents.get(name, Incident()).breaches]
+        )
+        for name in dict.fromkeys([*late_first, *judged]):
+            findings[name] = self._act(name, subjects[name], judged[name], late.get(name))
             self._incidents[name] = findings[name].incident
         self._incidents = {name: incident for name, incident in self._incidents.items() if name in subjects}
-        return findings
+        return {name: findings[name] for name in judged}
 
     def _judged(
         self, subjects: Mapping[DatastreamName, ObjectiveSubject]
@@ -186,7 +189,7 @@ class MonitorCycle:
         cause = self._cause(name, subject, verdict, incident, lateness)
         actions, worth, decision = [], None, ""
         for step in steps:
-            try:
+            with Bulkhead() as acting:
                 if step is IncidentStep.HELP:
                     opened_at = incident.opened_at or self._clock.monotonic()
                     helped = self._help(name, subject, verdict, cause, opened_at)
@@ -197,9 +200,10 @@ class MonitorCycle:
                         incident = replace(incident, helped_at=before.helped_at)  # retry next time
                 else:
                     actions.append(self._take(step, name, verdict))
-            except HeadraceError as error:
-                _log.error("rebalance request failed", datastream=name, reason=str(error))
-                decision = f"could not request a rebalance: {error}"
+            if (error := acting.failure) is not None:
+                reason, trace = reason_of(error), None if isinstance(error, HeadraceError) else error
+                _log.error("rebalance request failed", datastream=name, reason=reason, exc_info=trace)
+                decision = f"could not request a rebalance: {reason}"
                 actions.append(decision)
                 incident = replace(incident, helped_at=before.helped_at)  # retry next time
         found = cause.diagnosis
@@ -261,7 +265,7 @@ class MonitorCycle:
     ) -> RequestResult:
         """Request a rebalance for a late datastream, unless placement cannot help against its cause."""
         found = cause.diagnosis
-        if found is not None and not found.placement_can_help:
+        if cause.is_pending or (found is not None and not found.placement_can_help):
             return RequestResult(RequestOutcome.NOT_NOW, "")  # react at once if the cause changes
         why = cause.sentence
         grounds, lasts = f"latency breach: {verdict.sentence}; {why}", self._clock.monotonic() - opened_at
@@ -331,10 +335,10 @@ class MonitorLoop:
     def run(self) -> LoopEnd:
         """Run until `stop` is called or another monitor becomes active. Return the reason for the end."""
         while not self._stopping.wait(self._interval):
-            if self._is_shut_out():
-                return LoopEnd.OUSTED
             movements = NOTHING_KNOWN
             try:
+                if self._is_shut_out():
+                    return LoopEnd.OUSTED
                 if self._cycle.is_judged_elsewhere():
                     return LoopEnd.LEFT
                 if other := self._held_by():
@@ -350,8 +354,7 @@ class MonitorLoop:
 
     def _judged(self, findings: Mapping[DatastreamName, Evaluation], movements: FleetMovement) -> None:
         self._trouble = ""
-        for name, finding in findings.items():
-            self._log_change(name, finding)
+        self._logged = {name: self._log_change(name, finding) for name, finding in findings.items()}
         self._hear(lambda listener: listener.judged(findings, movements))
 
     def _judging_failed(self, reason: str, movements: FleetMovement, error: Exception | None = None) -> None:
@@ -387,7 +390,8 @@ class MonitorLoop:
         """Request the end of the monitor's loop. Safe to call from a signal handler."""
         self._stopping.set()
 
-    def _log_change(self, name: DatastreamName, finding: Evaluation) -> None:
+    def _log_change(self, name: DatastreamName, finding: Evaluation) -> tuple[str, str]:
+        """Log the finding if it differs from the last one. Return what identifies it."""
         verdict = finding.verdict
         burning = [budget.sentence for budget in verdict.budgets if budget.firing]
         rules = ",".join(burn.rule.text for budget in verdict.budgets for burn in budget.firing)
@@ -404,4 +408,4 @@ class MonitorLoop:
                 **({"burning": burning} if burning else {}),
                 **({"cause": cause.sentence} if cause else {}),
             )
-        self._logged[name] = news
+        return news

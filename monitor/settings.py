@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from mirror.coordination.monitors.state import LEASE_SECONDS
 from mirror.model.capacity.freeze import read_freeze
 from mirror.model.datastreams.objectives import Mode
 from mirror.options import Seconds, Settings, read_by
@@ -79,8 +80,9 @@ class MonitorSettings(Settings):
     measurements: MeasurementPlace = MeasurementPlace.EITHER
     """Source of measurements: `pinot`, `topic` (`mirror.metrics_topic`, without Pinot), or `either` (Pinot,
     or the topic while Pinot does not respond)."""
-    interval_seconds: Seconds = 10.0
-    """Time between two evaluations of all datastreams."""
+    interval_seconds: Seconds = Field(default=10.0, le=LEASE_SECONDS / 2)
+    """Time between two evaluations of all datastreams. An evaluation renews the lease of the active monitor,
+    which lasts for 30 seconds."""
     window_seconds: Seconds = 60.0
     """Time range that a verdict covers."""
     open_after: int = Field(default=2, ge=1)

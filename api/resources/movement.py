@@ -340,11 +340,11 @@ async def audits_now(
 class FleetAudits(FleetCalls):
     """Reads the audits of all instances for callers other than REST requests."""
 
-    def __call__(self) -> Sequence[TopicAudit]:
-        """Return the continuous audits of the instances that respond. Raises Unreachable."""
+    def __call__(self) -> tuple[Sequence[TopicAudit], bool]:
+        """Return the continuous audits, and whether all instances responded. Raises Unreachable."""
         services = self.services
         live = services.live()
-        return self.run(lambda fleet: audits_now(services, fleet, live))[0]
+        return self.run(lambda fleet: audits_now(services, fleet, live))
 
 
 @router.get("/v1/audits")

@@ -30,7 +30,8 @@ UNITS: Final = 1000
 """Number of integer units in one byte (or message) per second."""
 
 _HIGHEST_TOTAL: Final = 1e15
-_LARGEST_CAPACITY: Final = 2**60
+LARGEST_ROOM: Final = 2**60
+"""Largest room of a task in units. Loads in units, and their differences to a room, fit into int64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +136,7 @@ def usable_units(capacity: TaskCapacity) -> Ints:
                 f"task capacity too small: {capacity.utilisation_percent} % of it is 0 {unit} per second",
                 advice="raise the capacity or the utilisation threshold",
             )
-    return np.array([min(value * UNITS, _LARGEST_CAPACITY) for _, value in found], dtype=np.int64)
+    return np.array([min(value * UNITS, LARGEST_ROOM) for _, value in found], dtype=np.int64)
 
 
 def _ranking(loads: PartitionLoads, usable: Ints) -> Ranks:

@@ -16,7 +16,7 @@ import numpy as np
 
 from assigner.bounds.lower_bounds import load_bound, task_bound
 from assigner.problem.limits import Limits
-from assigner.problem.problem import Ints, TaskOf
+from assigner.problem.problem import LARGEST_ROOM, Ints, TaskOf
 from assigner.search.arrangement import Arrangement
 from assigner.search.columns import generate_and_dive, is_affordable
 from assigner.search.descent import DescentGoal, descend
@@ -125,7 +125,7 @@ def goal_at(inputs: PackingInput, tasks: int) -> Ints:
     """
     lowest = lowest_loads(inputs.sizes, tasks)
     share = float((lowest / inputs.room).max()) * (1 + FINE[inputs.dimensions - 1])
-    goal = np.floor(inputs.room * share).astype(np.int64)
+    goal = np.floor(np.minimum(inputs.room * share, LARGEST_ROOM)).astype(np.int64)
     fitting = np.where((lowest <= inputs.room).all(), np.minimum(goal, inputs.room), goal)
     return np.asarray(np.maximum(fitting, lowest).clip(1))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from assigner.bounds.lower_bounds import cheapest_sets, newcomers_bound
 from assigner.problem.policy import Policy
-from assigner.problem.problem import Ints, PlacementProblem, Ranks, TaskOf, moved_units
+from assigner.problem.problem import LARGEST_ROOM, Ints, PlacementProblem, Ranks, TaskOf, moved_units
 from assigner.stages.eviction import Eviction, Mask, evict
 from assigner.stages.full import PackingInput, lowest_loads
 from assigner.stages.hysteresis import TaskCount, carried, lasting_overloads, task_count
@@ -278,7 +278,7 @@ def _target(problem: PlacementProblem, policy: Policy, isolated: Mask, alive: Ma
     if (fitting and not levels) or (not fitting and wanted < _limits(problem)[1]):
         return problem.usable
     share = float((lowest / problem.usable).max()) * (1 + policy.tolerance)
-    goal = np.ceil(problem.usable * share).astype(np.int64)
+    goal = np.ceil(np.minimum(problem.usable * share, LARGEST_ROOM)).astype(np.int64)
     return np.asarray(np.maximum(np.minimum(goal, problem.usable) if fitting else goal, lowest).clip(1))
 
 

@@ -19,13 +19,12 @@ from mirror.jobs.audits.summary import TopicAudit
 from mirror.loggers import get_logger
 from mirror.model.capacity.advice import Advice
 from monitor.alerts.alert_metrics import AlertMetrics
-from monitor.alerts.audits import audit_alerts
+from monitor.alerts.audits import AuditWatch
 from monitor.alerts.canaries import canary_alerts
 from monitor.alerts.deliveries.standstill import PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.resize_advice import ResizeWatch
 from monitor.alerts.retirements import retirement_alerts
-from monitor.alerts.service_watch import ServiceWatch
 from monitor.canary.canary_watch import CanaryWatch, Paths
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
 from monitor.records.keeper import IncidentKeeper
@@ -40,13 +39,14 @@ class MonitoredService(NamedTuple):
     """Objects through which a monitor reads and changes the service.
 
     `read_advice`: returns the latest sizing advice. `canaries`: returns the paths of its canaries. `audits`:
-    returns the continuous audits of its lanes. `retirements`: returns the retirements in progress.
+    returns the continuous audits of its lanes, and whether all instances responded. `retirements`: returns
+    the retirements in progress.
     """
 
     cycle: MonitorCycle
     read_advice: Callable[[], Advice | None]
     canaries: Paths
-    audits: Callable[[], Sequence[TopicAudit]]
+    audits: Callable[[], tuple[Sequence[TopicAudit], bool]]
     retirements: Callable[[], Sequence[Retirement]]
 
 
@@ -71,15 +71,11 @@ class MonitorTerm:
         alerts = build_alerts(settings, config, at, metrics, lambda: self._standstill.is_settled)
         resize = ResizeWatch(service.read_advice, settings.monitor.alerts.resize_lead_seconds)
         canaries = CanaryWatch(service.canaries, probes_of(directory_of(settings)), metrics.canaries.show)
-        audits = ServiceWatch(service.audits, audit_alerts)
-        retirements = ServiceWatch(service.retirements, retirement_alerts)
         alerts.watch(
-            lambda now_ms: [
-                *resize.alerts(now_ms),
-                *canary_alerts(canaries.states),
-                *audits.alerts(),
-                *retirements.alerts(),
-            ]
+            resize.alerts,
+            lambda _: [*canary_alerts(canaries.states)],
+            AuditWatch(service.audits).alerts,
+            lambda _: [*retirement_alerts(service.retirements())],
         )
         is_kept = bool(settings.monitor.incidents_topic)
         self._keeper = build_incidents(settings, cycle, alerts) if is_kept else None

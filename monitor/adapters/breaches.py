@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from mirror.errors import HeadraceError
+from mirror.bulkheads import Bulkhead
 from mirror.loggers import get_logger
+from mirror.model.reasons import reason_of
 from monitor.actions import PastBreach
 from monitor.records.record import IncidentRecord
 
@@ -45,13 +46,10 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
 
 
 def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, ...]:
-    """Return the past breaches. If incidents cannot be read, return none, because a rebalance must not
-    wait."""
-    try:
+    """Return the past breaches; empty if the incidents cannot be read, which must not delay a rebalance."""
+    with Bulkhead(lambda error: _log.warning("past breaches unknown", reason=reason_of(error))):
         return read()
-    except HeadraceError as error:
-        _log.warning("past breaches unknown", reason=str(error))
-        return ()
+    return ()
 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:

@@ -7,7 +7,7 @@ import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -41,6 +41,7 @@ from monitor.movement.summary import (
 from monitor.ports import InstanceClient, LeaseHold, Preview
 
 _TOKEN_BYTES: Final = 4
+_T = TypeVar("_T")
 
 
 class RestService:
@@ -138,7 +139,7 @@ class RestService:
         past = known_past(
             lambda: from_answers(self._rest.get("/v1/incidents", datastream=name, open="false", limit=MOST))
         )
-        return replace(found, effect=PlacementEffect(**effect) if effect else None, past=past)
+        return replace(found, effect=_read(PlacementEffect, effect) if effect else None, past=past)
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         """Request an incremental rebalance, which moves few partitions. Return the request id."""
@@ -149,6 +150,7 @@ class RestService:
         return identity
 
 
+_MODES: Final = frozenset(Mode)
 _STATUSES: Final = frozenset(DatastreamStatus)
 _STATES: Final = frozenset(MovementState)
 
@@ -185,20 +187,28 @@ def _group(definition: Mapping[str, Any]) -> str:
 def _subject(definition: Mapping[str, Any]) -> ObjectiveSubject:
     source, problem = definition["source"], definition["problem"] or {"reason": "", "sets_aside": False}
     subject = subject_of(
-        LatencyObjective(**definition["objective"]) if definition["objective"] else None,
+        _read(LatencyObjective, definition["objective"]) if definition["objective"] else None,
         Source(_group(definition), source["cluster"]),
         TopicSelection(source["topics"], source["exclude"], source["internal"]),
         # Instances of older versions do not report these.
-        [Objective(**each) for each in definition.get("objectives") or ()],
+        [_read(Objective, each) for each in definition.get("objectives") or ()],
         paused=definition["pauses"],
         reason=problem["reason"],
         sets_aside=problem["sets_aside"],
     )
-    return replace(subject, mode=Mode(definition["monitor"]) if definition.get("monitor") else None)
+    return replace(subject, mode=Mode(definition["monitor"]) if definition.get("monitor") in _MODES else None)
+
+
+def _known(kind: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a document that this version knows. `kind`: dataclass with these fields."""
+    return {field.name: document[field.name] for field in fields(kind) if field.name in document}
+
+
+def _read(kind: type[_T], document: Mapping[str, Any]) -> _T:
+    return kind(**_known(kind, document))
 
 
 _ADVICE: Final = TypeAdapter(Advice)
-_FIELDS: Final = frozenset(field.name for field in fields(Advice))
 
 
 class RestAdvice:
@@ -216,7 +226,7 @@ class RestAdvice:
         if answer.get("computed_ms") is None:
             return None
         try:
-            return _ADVICE.validate_python({name: field for name, field in answer.items() if name in _FIELDS})
+            return _ADVICE.validate_python(_known(Advice, answer))
         except ValidationError as error:
             wrong = counted(error.error_count(), "invalid field")
             raise DamagedState(f"cannot parse the sizing advice: {wrong}") from error

@@ -14,14 +14,14 @@ import fastavro
 
 from mirror.adapters.kafka.topic_client import TopicClient
 from mirror.adapters.settings import KafkaCluster
-from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import partition_offsets
 from mirror.errors import AnalyticsError, HeadraceError, TopicRecreated
 from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
-from mirror.protocol.control.offsets import EARLIEST, LATEST
+from mirror.protocol.control.offsets import LATEST
+from monitor.adapters.topic_position import TopicPosition, first_offsets
 from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import Observations, Source
 from monitor.objectives.late_times import LateTopics
@@ -54,18 +54,18 @@ Decoding these rows takes one core about 10 s, in which no objective is evaluate
 
 @dataclass
 class _ReadState:
-    """Rows that were read from the metrics topic, and the next offset of each partition."""
+    """Rows read from the metrics topic, and the position of the reader."""
 
     rows: RecentRows
-    next: dict[int, int] = field(default_factory=dict)
-    topic_id: bytes = b""
+    position: TopicPosition = field(default_factory=TopicPosition)
 
 
 class TopicMeasurements:
     """Reads the metrics topic: a whole window at the first call, and only new rows at later calls.
 
-    Windows that are requested within a second share one read. After a failure, or after a pause longer than
-    the longest window, reading restarts at the start of this window. A window is at most one hour long.
+    Windows that are requested within a second share one read. After a failure, a pause longer than the
+    longest window, or a clock that was ahead, reading restarts at the start of this window. A window is at
+    most one hour long.
     `patience_seconds`: timeout of a request to a broker. `remark`: reason why the topic is read instead of
     Pinot.
     """
@@ -149,7 +149,8 @@ class TopicMeasurements:
 
     def _ensure_read(self, now_ms: int, length_ms: int, *, is_new: bool = False) -> None:
         is_past = now_ms - self._looked_ms > min(self._longest_ms, _LONGEST_PAUSE_MS)
-        if is_past or length_ms > self._longest_ms:
+        was_ahead = self._looked_ms - now_ms > _ONE_LOOK_MS
+        if is_past or was_ahead or length_ms > self._longest_ms:
             self._drop()
             self._longest_ms = length_ms
         if is_new or not 0 <= now_ms - self._looked_ms < _ONE_LOOK_MS:
@@ -193,44 +194,21 @@ class TopicMeasurements:
             raise
 
     async def _read_on(self, state: _ReadState, since_ms: int, cluster: Cluster) -> None:
-        """Read the rows from the next offset of each partition. Raises TopicRecreated if the topic was
-        created again since the last read."""
-        places, position = await self._client.partitions(cluster), state.next
-        ends = await partition_offsets(cluster, places, LATEST)
-        topic_id = cluster.topic_id(self._topic)
-        if state.topic_id not in (b"", topic_id) or any(
-            position.get(place.partition, 0) > end for place, end in ends.items()
-        ):
-            raise TopicRecreated(f"{self._topic} was created again")
-        state.topic_id = topic_id
-        new = [place for place in places if place.partition not in position]
-        starts = await partition_offsets(cluster, new, since_ms)
-        position |= {place.partition: _first_row(starts[place], ends[place]) for place in new}
-        firsts = await partition_offsets(cluster, places, EARLIEST)
-        for place, end in ends.items():
-            start = max(position[place.partition], firsts[place])
-            async for record in self._client.records(cluster, place, start, end):
-                with Bulkhead(partial(self._client.note_invalid, place, record.offset)):
-                    state.rows.add(self._row(record.value))
-                position[place.partition] = record.offset + 1
-            position[place.partition] = max(end, position[place.partition])
+        """Read the rows after the position of each partition. Raises TopicRecreated if the topic was created
+        again since the last read."""
+        ranges = await state.position.ranges(self._client, cluster, since_ms)
+        await state.position.read(
+            self._client, cluster, ranges, lambda value: state.rows.add(self._row(value))
+        )
 
     async def _count_rows(self, since_ms: int, cluster: Cluster) -> int:
         """Return the number of rows in the metrics topic since `since_ms`."""
-        places = [TopicPartition(self._topic, number) for number in self._state.next]
+        places = [TopicPartition(self._topic, number) for number in self._state.position.next]
         ends = await partition_offsets(cluster, places, LATEST)
-        starts = await partition_offsets(cluster, places, since_ms)
-        return sum(end - _first_row(starts[place], end) for place, end in ends.items())
+        starts = await first_offsets(cluster, places, since_ms, ends)
+        return sum(end - starts[place] for place, end in ends.items())
 
-    def _row(self, value: bytes | None) -> dict[str, Any]:
-        row: Any = fastavro.schemaless_reader(io.BytesIO(value or b""), self._schema, None)
+    def _row(self, value: bytes) -> dict[str, Any]:
+        row: Any = fastavro.schemaless_reader(io.BytesIO(value), self._schema, None)
         assert isinstance(row, dict)
         return row
-
-
-def _first_row(start: int, end: int) -> int:
-    """Return the offset of the first row to read in a partition.
-
-    If the broker found none (`start` is negative), returns the end offset.
-    """
-    return end if start < 0 else start

@@ -13,14 +13,11 @@ import fastavro
 
 from mirror.adapters.kafka.topic_client import TopicClient
 from mirror.adapters.settings import KafkaCluster
-from mirror.bulkheads import Bulkhead
 from mirror.client.cluster import Cluster
-from mirror.client.log_reader import partition_offsets
-from mirror.errors import AnswerTooLarge, CorruptData
+from mirror.errors import AnswerTooLarge, CorruptData, TopicRecreated
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema
-from mirror.model.topics import TopicPartition
-from mirror.protocol.control.offsets import LATEST
+from monitor.adapters.topic_position import TopicPosition
 from monitor.usage_bill import DAY_MS
 from pinot.history.points import UsageSum
 from pinot.time_range import TimeRange
@@ -35,11 +32,10 @@ _COUNTS: Final = ("records_copied", "bytes_copied", "batches", "cpu_ms")
 
 @dataclass
 class _DailySums:
-    """Daily sums of the rows since `since_ms`, the start of a day. `next`: offset to read next in each
-    partition."""
+    """Daily sums of the rows since `since_ms`, the start of a day, and the position of the reader."""
 
     since_ms: int
-    next: dict[int, int] = field(default_factory=dict)
+    position: TopicPosition = field(default_factory=TopicPosition)
     sums: dict[_Key, list[float]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -88,7 +84,7 @@ class TopicUsage:
             known, self._known = self._known, None  # a read that fails may have counted a part
             if known is None or when.since_ms < known.since_ms:
                 known = _DailySums(when.since_ms)
-            self._client.ask("reading", partial(self._read, known), _SECONDS)
+            known = self._new_rows(known)
             if len(known.sums) > self._most_sums:
                 known.forget(when.since_ms)
             if len(known.sums) > self._most_sums:
@@ -104,31 +100,26 @@ class TopicUsage:
                 if when.since_ms <= key[0] < when.until_ms and records
             ]
 
+    def _new_rows(self, known: _DailySums) -> _DailySums:
+        """Add the new rows of the topic to the sums, and return the sums; new ones if the topic was created
+        again."""
+        try:
+            self._client.ask("reading", partial(self._read, known), _SECONDS)
+        except TopicRecreated:
+            known = _DailySums(known.since_ms)
+            self._client.ask("reading", partial(self._read, known), _SECONDS)
+        return known
+
     async def _read(self, known: _DailySums, cluster: Cluster) -> None:
-        places = await self._client.partitions(cluster)
-        ends = await partition_offsets(cluster, places, LATEST)
-        if any(known.next.get(place.partition, 0) > end for place, end in ends.items()):
-            known.next, known.sums = {}, {}  # the topic was created again
-        new = [place for place in places if place.partition not in known.next]
-        starts = await partition_offsets(cluster, new, known.since_ms)
-        for place in new:
-            known.next[place.partition] = ends[place] if starts[place] < 0 else starts[place]
-        rows = sum(max(end - known.next[place.partition], 0) for place, end in ends.items())
+        ranges = await known.position.ranges(self._client, cluster, known.since_ms)
+        rows = sum(map(len, ranges.values()))
         if rows > self._most_rows:
             raise AnswerTooLarge(
                 f"{self._client.topic} has {rows} rows in this period, more than the limit of"
                 f" {self._most_rows}",
                 advice="choose fewer days, or use Pinot",
             )
-        for place, end in ends.items():
-            await self._read_to(known, cluster, place, end)
-
-    async def _read_to(self, known: _DailySums, cluster: Cluster, place: TopicPartition, end: int) -> None:
-        async for record in self._client.records(cluster, place, known.next[place.partition], end):
-            with Bulkhead(partial(self._client.note_invalid, place, record.offset)):
-                known.add(self._row(record.value or b""))
-            known.next[place.partition] = record.offset + 1
-        known.next[place.partition] = max(end, known.next[place.partition])
+        await known.position.read(self._client, cluster, ranges, lambda value: known.add(self._row(value)))
 
     def _row(self, value: bytes) -> Mapping[str, Any]:
         row: Any = fastavro.schemaless_reader(io.BytesIO(value), self._schema, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
 from typing import Any, Final
@@ -12,7 +12,7 @@ from mirror.errors import NotFound
 from mirror.jobs.audits.summary import AuditFault, TopicAudit
 from mirror.model.identifiers import DatastreamName
 from mirror.wording import counted
-from monitor.alerts.alert import Alert
+from monitor.alerts.alert import Alert, AlertKey
 from monitor.alerts.catalogue import AUDIT_DIFFERENCE
 from monitor.ports import InstanceClient
 
@@ -43,14 +43,32 @@ def _sentence(topic: str, fault: AuditFault) -> str:
     return f"{records} in {topic}-{fault.partition} from {where} on"
 
 
-def audits_of_answer(rest: InstanceClient) -> Sequence[TopicAudit]:
-    """Return the states of continuous audits in a response of the service. Empty if the service's version has
-    no continuous audits."""
+class AuditWatch:
+    """Alerts about continuous audits. While an instance does not respond, no such alert ends.
+
+    `read`: returns the audits, and whether all instances have responded.
+    """
+
+    def __init__(self, read: Callable[[], tuple[Sequence[TopicAudit], bool]]) -> None:
+        self._read = read
+        self._known: Mapping[AlertKey, Alert] = {}
+
+    def alerts(self, _now_ms: int) -> Sequence[Alert]:
+        """Return the alerts that fire now. Raises the errors of `read`."""
+        audits, is_complete = self._read()
+        found = {alert.key: alert for alert in audit_alerts(audits)}
+        self._known = found if is_complete else {**self._known, **found}
+        return [*self._known.values()]
+
+
+def audits_of_answer(rest: InstanceClient) -> tuple[Sequence[TopicAudit], bool]:
+    """Return the state of continuous audits that a service reports, and whether all instances responded. The
+    result is empty if the service's version has no continuous audits."""
     try:
         answer = rest.get("/v1/audits")
     except NotFound:
-        return ()
-    return [_topic(entry) for entry in answer["topics"]]
+        return [], True
+    return [_topic(entry) for entry in answer["topics"]], answer["is_complete"]
 
 
 def _topic(entry: Mapping[str, Any]) -> TopicAudit:

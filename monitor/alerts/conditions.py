@@ -80,6 +80,7 @@ class Conditions:
         """Datastreams whose records are late because some partitions were not copied for a while."""
         self._paged: dict[str, float] = {}
         """Last time at which the alert of an incident fired, by datastream."""
+        self._is_partial = False  # an instance did not report the states of its partitions
         self._began: float | None = None
         self._knows_past = True
         self._missed_since: dict[str, float] = {}
@@ -196,13 +197,13 @@ class Conditions:
         self, name: DatastreamName, finding: Evaluation, movements: FleetMovement, now: ClockReading
     ) -> Iterator[Alert]:
         """Yield a candidate alert for each problem of a datastream. `_see` sets the start of each alert."""
-        verdict, cluster = finding.verdict, finding.cluster
+        verdict, cluster, found = finding.verdict, finding.cluster, finding.diagnosis
         seen = self._held.get(AlertKey(LATE.name, name))
         late = seen if seen is not None and seen.fires else None
         moving = movements.datastreams.get(name)
         does = partitions_text(moving.movement) if moving is not None else ""
         text = "; ".join(filter(None, (verdict.sentence, does)))
-        if late is None and finding.diagnosis is not None and finding.diagnosis.cause is _ONLY_STAMPS:
+        if late is None and found is not None and found.cause is Cause.WRONG_TIMESTAMPS:
             if _is_late(finding, self._held.get(AlertKey(TIMESTAMPS.name, name))):
                 summary = f"the timestamps of {name} are wrong"
                 yield Alert(TIMESTAMPS, summary, text, 0, name, cluster)
@@ -225,7 +226,7 @@ class Conditions:
     ) -> list[Fault]:
         """Return the faults of clusters, each marked if the datastream's own alert already reports it."""
         fired = self._fired
-        seen = faults_of(findings, movements)
+        self._is_partial, seen = not movements.is_complete, faults_of(findings, movements)
         found = [fault._replace(is_told=self._is_reported(fault, fired, now)) for fault in seen]
         self._outages.update(found, fired, findings, movements, now.seconds)
         halts = [
@@ -329,7 +330,7 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: ClockReading, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """Drop conditions that this evaluation did not observe, unless their alert still fires."""
+        """Drop conditions that this evaluation could observe and did not, unless their alert still fires."""
         kept = {
             key: held
             for key, held in self._held.items()
@@ -342,11 +343,13 @@ class Conditions:
         self._held = kept
 
     def _is_held(self, condition: _SeenCondition, now: ClockReading) -> bool:
+        is_unseen = self._is_partial and condition.alert.kind in OF_PARTITIONS
         if condition.is_inherited and condition.alert.kind in OF_ITSELF:
             return now.seconds - condition.seen < self._patience.before(condition.alert.kind)
         if condition.alert.kind is LATE and condition.alert.datastream in self._recovered:
             return condition.fires
-        return condition.fires and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
+        is_kept = condition.fires or is_unseen
+        return is_kept and now.seconds - condition.seen < self._patience.after(condition.alert.kind)
 
     def _is_past_known(self, now: ClockReading) -> bool:
         """Return whether a previous monitor's incidents are known, or a minute has passed since the first
@@ -385,8 +388,6 @@ _PAST_SECONDS: Final = 60.0
 """Seconds for which a monitor waits for the incidents of its predecessor."""
 _SAME_CAUSE_MS: Final = 120_000
 """Maximum delay in ms between late records and the report that their partitions are not copied."""
-
-
 _HALTS: Final = frozenset(
     kind
     for kind in (HALTED, *OF_PARTITIONS)
@@ -395,7 +396,6 @@ _HALTS: Final = frozenset(
 """Critical kinds of alerts about uncopied partitions of one datastream."""
 _FOLLOWING: Final = CATCH_UPS | {Cause.PAUSED, Cause.START_UP, Cause.WORKER_LOST, Cause.INSTANCE_LOST}
 """Causes that result from partitions that were not copied."""
-_ONLY_STAMPS: Final = Cause.WRONG_TIMESTAMPS
 
 
 def _is_late(finding: Evaluation, late: _SeenCondition | None) -> bool:

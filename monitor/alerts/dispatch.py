@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from mirror.bulkheads import Bulkhead
+from mirror.errors import HeadraceError
 from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from monitor.alerts.alert import Alert, AlertKey, Style
 from monitor.alerts.alert_metrics import AlertMetrics
@@ -44,14 +47,16 @@ class AlertDispatch:
         self._clock = clock
         self._metrics = metrics
         self._began_ms = clock.now_ms()
-        self._recommend: Callable[[int], Sequence[Alert]] = lambda _: ()
+        self._sources: Sequence[Callable[[int], Sequence[Alert]]] = ()
+        self._observed: dict[int, Sequence[Alert]] = {}
+        """Last alerts of each source, by position in `_sources`."""
         self._firing: dict[AlertKey, Alert] = {}
         self._silenced: dict[AlertKey, Silence] = {}
 
-    def watch(self, recommend: Callable[[int], Sequence[Alert]]) -> None:
-        """Set a function that returns further alerts. It is called in each evaluation with the time in epoch
-        ms."""
-        self._recommend = recommend
+    def watch(self, *sources: Callable[[int], Sequence[Alert]]) -> None:
+        """Set further sources of alerts, called at each evaluation with the time in epoch ms. The last alerts
+        of a source that raises continue."""
+        self._sources = sources
 
     def start(self) -> None:
         """Start delivering alerts to all receivers."""
@@ -118,7 +123,7 @@ class AlertDispatch:
         self._publish(self._conditions.judging_failed(reason, now, movements, self._own()), now)
 
     def _own(self) -> list[Alert]:
-        """Return the alerts about the monitor, its receivers, and the recommended number of instances."""
+        """Return the alerts about the monitor and its receivers, and those of further sources."""
         found = [
             Alert(
                 RECEIVER_AWAY,
@@ -132,7 +137,11 @@ class AlertDispatch:
         ]
         if any(delivery.takes_watchdog for delivery in self._deliveries):
             found.append(Alert(WATCHDOG, "the monitor is running", "this alert always fires", self._began_ms))
-        return [*found, *self._recommend(self._clock.now_ms())]
+        for place, source in enumerate(self._sources):
+            with Bulkhead(_log_source):
+                self._observed[place] = source(self._clock.now_ms())
+            found += self._observed.get(place, ())
+        return found
 
     def _now(self) -> ClockReading:
         return ClockReading(self._clock.now_ms(), self._clock.monotonic())
@@ -161,6 +170,11 @@ class AlertDispatch:
         for key, silence in self._silenced.items():
             if former.get(key) != silence:
                 _log.info("alert silenced", **_names_of(self._firing[key]), reason=silence.reason)
+
+
+def _log_source(error: Exception) -> None:
+    trace = None if isinstance(error, HeadraceError) else error
+    _log.warning("a source of alerts failed; its alerts continue", reason=reason_of(error), exc_info=trace)
 
 
 def _is_same_notice(alert: Alert, other: Alert | None) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from mirror.errors import HeadraceError
+from mirror.bulkheads import Bulkhead
 from mirror.loggers import get_logger
 from mirror.model.capacity.advice import HOUR_MS, Advice, GroupNeed, HourNeed, age_text, hours_together
+from mirror.model.reasons import reason_of
 from mirror.wording import counted
 from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import RESIZE
@@ -69,6 +70,8 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
         return max(1, -(-tasks // each))
 
     known = [group for group in advice.groups if group.now is not None]
+    if not known:
+        return None
     present = sum(group.now or 0 for group in known)
     is_short = needed(present) > advice.instances
     short: list[HourNeed] = []
@@ -142,10 +145,12 @@ class ResizeWatch:
         return [Alert(RESIZE, found.summary, f"{found.reason} (as of {age_text(advice, now_ms)} ago)", 0)]
 
     def _refresh(self) -> None:
-        try:
+        with Bulkhead(_log_failure):
             self._advice = self._read() or self._advice
-        except HeadraceError as error:
-            _log.warning("cannot read the sizing advice", reason=str(error))
+
+
+def _log_failure(error: Exception) -> None:
+    _log.warning("cannot read the sizing advice", reason=reason_of(error))
 
 
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:

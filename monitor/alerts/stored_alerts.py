@@ -64,9 +64,7 @@ class InheritedAlerts:
     ) -> Mapping[str, bytes]:
         """Return the records to store for the next monitor, with their ids. `receivers`: names of the
         receivers that have accepted each alert."""
-        self._first = {
-            alert.key: self._first.get(alert.key, alert) for alert in firing if alert.kind.name in _KINDS
-        }
+        self._first = {alert.key: self._stored(alert) for alert in firing if alert.kind.name in _KINDS}
         found: dict[str, list[dict[str, Any]]] = {}
         for alert in self._first.values():
             found.setdefault(NOTES + alert.datastream, []).append(
@@ -87,6 +85,11 @@ class InheritedAlerts:
             ).encode()
             for key, each in found.items()
         }
+
+    def _stored(self, alert: Alert) -> Alert:
+        """Return the alert as it first fired with these labels."""
+        first = self._first.get(alert.key, alert)
+        return first if first.cluster == alert.cluster else alert
 
 
 def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[DatastreamProblem]]:

@@ -127,11 +127,6 @@ class Budget:
     burns: tuple[BurnResult, ...] = ()
 
     @property
-    def is_known(self) -> bool:
-        """True if the rates of all rules are known."""
-        return all(None not in (burn.long_rate, burn.short_rate) for burn in self.burns)
-
-    @property
     def firing(self) -> tuple[BurnResult, ...]:
         """Results of those rules whose alert fires."""
         return tuple(burn for burn in self.burns if burn.is_firing)

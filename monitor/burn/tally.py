@@ -25,9 +25,6 @@ class LatencyTally(NamedTuple):
     stale_seconds: float = 0.0
 
 
-NOTHING = LatencyTally()
-
-
 def late_records(counts: Sequence[int], milliseconds: int) -> float:
     """Return the number of records in a histogram with a latency above `milliseconds`.
 

@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from mirror.bulkheads import Bulkhead
 from mirror.errors import HeadraceError
 from mirror.loggers import get_logger
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import reason_of
 from monitor.causes.diagnosis import OF_PLACEMENT, Cause, Diagnosis
 from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.causes.judge import diagnose
@@ -43,12 +45,14 @@ class InquiryResult:
     """Result of checking why a datastream's records are late.
 
     `diagnosis`: None until the first diagnosis. `failure`: reason why the evidence could not be read, or an
-    empty string. `is_news`: the cause differs from the previous one.
+    empty string. `is_news`: the cause differs from the previous one. `is_pending`: the first check follows in
+    a later evaluation.
     """
 
     diagnosis: Diagnosis | None = None
     failure: str = ""
     is_news: bool = False
+    is_pending: bool = False
 
     @property
     def sentence(self) -> str:
@@ -80,11 +84,17 @@ class Inquiry:
         self._causes: dict[DatastreamName, Cause] = {}
         self._left = MOST_QUESTIONS
 
-    def begin(self, late: Collection[DatastreamName]) -> None:
-        """Prepare for an evaluation. Drop the diagnoses of datastreams that are no longer late."""
+    def begin(self, late: Collection[DatastreamName]) -> list[DatastreamName]:
+        """Prepare for an evaluation. Drop the diagnoses of datastreams that are no longer late.
+
+        Returns the late datastreams in the order in which to check them: those without a check first, then
+        those whose last check is longest ago.
+        """
         self._left = MOST_QUESTIONS
         self._known = {name: known for name, known in self._known.items() if name in late}
         self._causes = {name: cause for name, cause in self._causes.items() if name in late}
+        checked = sorted(self._known, key=lambda name: self._known[name].requested_at)
+        return [*(name for name in late if name not in self._known), *checked]
 
     def check(
         self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
@@ -95,28 +105,30 @@ class Inquiry:
         if known is not None and (now - known.requested_at < LEAST_SECONDS or not self._left):
             return InquiryResult(known.answer.diagnosis, known.answer.failure)
         if not self._left:
-            return InquiryResult(failure="not checked yet: other datastreams come first")
+            return InquiryResult(failure="not checked yet: other datastreams come first", is_pending=True)
         self._left -= 1
-        try:
-            evidence = ask()
-        except HeadraceError as error:
-            _log.warning("cause unknown", datastream=name, reason=str(error))
-            self._known[name] = _PreviousCheck(now, InquiryResult(failure=str(error)))
-        else:
-            found, before = diagnose(evidence, limit_ms), self._causes.get(name)
-            is_new = before not in OF_PLACEMENT
-            is_doubtful = found.rests_on_wait or (
-                is_new and (found.cause in OF_PLACEMENT or found.placement_can_help)
-            )
-            if known is not None and is_doubtful:
-                found = diagnose(_since(evidence, known, now), limit_ms)
-            elif found.rests_on_wait:
-                found = Diagnosis(Cause.UNKNOWN, _TOO_EARLY, found.evidence)
-            self._causes[name] = found.cause
-            self._known[name] = _PreviousCheck(
-                now, InquiryResult(found, is_news=before is not found.cause), _waiting(evidence)
-            )
+        with Bulkhead() as check:
+            self._known[name] = self._checked(name, ask, limit_ms, now)
+        if (error := check.failure) is not None:
+            reason, trace = reason_of(error), None if isinstance(error, HeadraceError) else error
+            _log.warning("cause unknown", datastream=name, reason=reason, exc_info=trace)
+            self._known[name] = _PreviousCheck(now, InquiryResult(failure=reason))
         return self._known[name].answer
+
+    def _checked(
+        self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
+    ) -> _PreviousLook:
+        evidence, known, before = ask(), self._known.get(name), self._causes.get(name)
+        found, is_new = diagnose(evidence, limit_ms), before not in OF_PLACEMENT
+        is_doubtful = found.rests_on_wait or (
+            is_new and (found.cause in OF_PLACEMENT or found.placement_can_help)
+        )
+        if known is not None and is_doubtful:
+            found = diagnose(_since(evidence, known, now), limit_ms)
+        elif found.rests_on_wait:
+            found = Diagnosis(Cause.UNKNOWN, _TOO_EARLY, found.evidence)
+        self._causes[name] = found.cause
+        return _PreviousLook(now, InquiryResult(found, is_news=before is not found.cause), _waiting(evidence))
 
 
 def _waiting(evidence: Evidence) -> dict[str, int]:

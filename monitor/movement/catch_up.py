@@ -25,19 +25,19 @@ class CatchUpRate(NamedTuple):
 
 
 def approach(history: LaneHistory) -> CatchUpRate | None:
-    """Return how fast a lane's backlog has decreased since its largest value; None if the latest value is the
-    largest.
+    """Return the decrease of a lane's backlog since its largest value.
 
-    Earlier reports, for example from an outage, are ignored.
+    Earlier reports, for example from an outage, are ignored. Returns None if the latest value is the largest,
+    or if no time has passed since then.
     """
     waits, waypoints = history.waits, history.waypoints
     peak = len(waits) - 1 - waits[::-1].index(max(waits))
     if len(waits) - peak > _LEAST_FALLS + 1:
         peak += 1  # the turning point is between the first two
     steps = len(waits) - 1 - peak
-    if steps < 1:
-        return None
     seconds, fallen = waypoints[-1].at - waypoints[peak].at, waits[peak] - waits[-1]
+    if steps < 1 or seconds <= 0:
+        return None
     mean = fallen / seconds
     if steps < _LEAST_FALLS:
         return CatchUpRate(mean, False, waypoints[peak].at)

@@ -99,7 +99,9 @@ class History:
         self._known = {
             period: sums.counted_by(self._counting)
             for period, sums in self._known.items()
-            if sums.is_final and (period in needed or period.since_ms >= since.get(period.length_ms, now_ms))
+            if sums.is_final
+            and _is_settled(period, now_ms)  # not read by a clock that was ahead
+            and (period in needed or period.since_ms >= since.get(period.length_ms, now_ms))
         }
         self.problem, self._answers = "", 0
         try:
@@ -130,7 +132,7 @@ class History:
             known = self._known.get(period)
             if known is not None and not known.unknown:
                 continue
-            is_final = period.until_ms + _SETTLED_MS <= now_ms
+            is_final = _is_settled(period, now_ms)
             questions += is_final
             if not is_final or questions <= most_questions:
                 found = self._past.past(period, self._counting.ages, alone.since(period.since_ms))
@@ -151,6 +153,10 @@ class History:
         if unknown:
             del self._sums[seconds]
         return _Window(added((part.sums for part in known if not part.is_final), kept.sums), unknown)
+
+
+def _is_settled(period: TimeRangePiece, now_ms: int) -> bool:
+    return period.until_ms + _SETTLED_MS <= now_ms
 
 
 def _tally(window: _Window, number: int | None) -> LatencyTally | None:

@@ -13,7 +13,6 @@ from typing import Final
 
 from mirror.errors import HeadraceError
 from mirror.loggers import get_logger
-from mirror.model.topics import EVERY_TOPIC
 from mirror.ports import Clock
 from mirror.wording import exact_duration_text
 from monitor.burn.pieces import TimeRangePiece
@@ -100,8 +99,7 @@ class DeliveryCounts:
         if period.length_ms <= 0 or period.since_ms < now_ms - self._kept_ms:
             return None
         limits = limits_of(subject)
-        together = [subject.source] if subject.is_alone else []
-        return deliveries_of(subject, self._past.past(period, set(limits.values()), together))
+        return deliveries_of(subject, self._past.past(period, set(limits.values())))
 
 
 def limits_of(subject: ObjectiveSubject) -> Mapping[str, int]:
@@ -118,7 +116,7 @@ def deliveries_of(subject: ObjectiveSubject, found: TopicLatencySums) -> tuple[D
     rows = [
         at
         for at, (group, cluster, topic) in enumerate(found.places)
-        if (group, cluster) == subject.source and (topic == EVERY_TOPIC or selects(subject.selection, topic))
+        if (group, cluster) == subject.source and selects(subject.selection, topic)
     ]
     if not rows:
         return None

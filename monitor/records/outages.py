@@ -49,7 +49,7 @@ class RecentOutages:
     def note(self, movements: FleetMovement, now_ms: int) -> None:
         """Update the outages from partition states. States without waiting records are ignored."""
         self._of = {
-            name: outage for name, outage in self._of.items() if now_ms - outage.seen_ms <= EXPLAINS_MS
+            name: outage for name, outage in self._of.items() if abs(now_ms - outage.seen_ms) <= EXPLAINS_MS
         }
         for name, moving in movements.datastreams.items():
             for count in moving.movement.states:

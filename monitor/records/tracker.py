@@ -251,10 +251,12 @@ def _after(
         text = _GONE if is_gone else finding.verdict.sentence if finding and record.is_late else _OVER
         record = record if is_gone else _recovered(record, text, now_ms)
         record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
-        if finding is not None and not record.is_late and (closing_ms := _settled_ms(record)) > now_ms:
+        closing_ms = _settled_ms(record)
+        # A time further ahead is from before the clock went back.
+        if finding is not None and not record.is_late and now_ms < closing_ms <= now_ms + _SETTLING_MS:
             return replace(record, closing_ms=closing_ms)
         record = with_implied_cause(record.noted(now_ms, Phase.CLOSED, text))
-        return replace(record, closed_ms=now_ms, closing_ms=None)
+        return replace(record, closed_ms=max(now_ms, record.opened_ms), closing_ms=None)
     else:
         record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
         if not is_late and not record.is_late and record.closing_ms is not None:

@@ -71,7 +71,7 @@ class ActingState:
 
     def acted(self, act: MonitorAct) -> ActingState:
         """Return the state with a rebalance added, and without rebalances older than a day."""
-        kept = [earlier for earlier in self.acts if act.time_ms - earlier.time_ms < KEPT_MS]
+        kept = [earlier for earlier in self.acts if abs(act.time_ms - earlier.time_ms) < KEPT_MS]
         return replace(self, acts=(*kept, act)[-MOST_ACTS:])
 
     def waiting(self, requests: Sequence[RebalanceRequest]) -> DatastreamName | None:

@@ -51,7 +51,8 @@ class Delivery(BackgroundThread):
         self.name = name
         self.takes_watchdog = takes_watchdog
         self.failure = ""
-        """Reason why the last attempt failed, or an empty string. Thread-safe."""
+        """Reason why the last attempt failed. Empty if it succeeded, or if no alert is left to send.
+        Thread-safe."""
         self._receiver = receiver
         self._outbox = outbox
         self._clock = clock
@@ -72,6 +73,8 @@ class Delivery(BackgroundThread):
         with self._changed:
             self._offered_at = self._clock.monotonic()
             dropped = self._outbox.offer(firing, ended, self._offered_at)
+            if self._outbox.next_at() == NEVER:
+                self.failure = ""
             self._changed.notify()
         if dropped:
             _log.error("alert queue full", receiver=self.name, alerts=dropped)

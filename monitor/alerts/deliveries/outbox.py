@@ -5,7 +5,9 @@ is sent again every `refresh_seconds` as long as the monitor confirms it. An ale
 attempt is never sent. If the receiver does not respond, the first retry follows after one second. The
 interval then doubles up to `most_retry_seconds`. A retry sends the state at the time of the retry.
 
-A message contains alerts of one group only, so no part of an accepted message has to be sent again.
+A message contains alerts of one group only, so no part of an accepted message has to be sent again. Alerts
+whose last attempt is longest ago come first. A message that the receiver never accepts therefore does not
+delay other alerts for good.
 """
 
 from __future__ import annotations
@@ -109,8 +111,11 @@ class Outbox:
         """Continue with the firing alerts of a previous monitor.
 
         `delivered`: keys of the alerts that the receiver has accepted. The other alerts are sent again when
-        the monitor confirms them. The end of an alert is sent in either case."""
+        the monitor confirms them, unless it has sent them itself. The end of an alert is sent in any case."""
+        own = self.told
         for notice in notices:
+            if notice.key in own:
+                continue
             is_delivered = notice.key in delivered
             wait = self._schedule.refresh_seconds if is_delivered else self._schedule.gather_seconds
             self._entries[notice.key] = _OutboxEntry(
@@ -151,9 +156,10 @@ class Outbox:
             entry
             for entry in self._entries.values()
             if (id(entry) in due or _is_new(entry)) and self._group_of(entry.notice) == first
-        ][: self._schedule.most_at_once]
+        ]
+        group = sorted(group, key=lambda entry: entry.due_at)[: self._schedule.most_at_once]
         for entry in group:
-            entry.was_tried = True
+            entry.was_tried, entry.due_at = True, now
         return [entry.notice for entry in group]
 
     def delivered(self, notices: Sequence[AlertNotice], now: float) -> None:

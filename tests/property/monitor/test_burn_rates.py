@@ -18,7 +18,7 @@ from mirror.model.latency import LATENCY_BUCKETS, percentile_ms
 from mirror.model.topics import TopicSelection
 from monitor.burn.pieces import TimeRangePiece, looked_at_seconds, pieces_of
 from monitor.burn.rates import DAY_SECONDS, Budget, judge_budget, read_rule
-from monitor.burn.tally import NOTHING, LatencyTally, bad_share, late_records
+from monitor.burn.tally import LatencyTally, bad_share, late_records
 from monitor.latency import ObjectiveSubject, Source
 from monitor.objectives.budgets import Budgets
 from monitor.objectives.history import History, wanted_of
@@ -255,7 +255,7 @@ def test_a_part_that_could_not_be_read_leaves_its_windows_unknown_and_the_others
     assert all(past.totals(one)[seconds] is None for seconds in WINDOWS)
     recorded.is_away = False
     past.refresh(BEGIN_MS + 90_000, wanted, WINDOWS, 1_000)
-    assert all(past.totals(one)[seconds] == NOTHING for seconds in WINDOWS)
+    assert all(past.totals(one)[seconds] == LatencyTally() for seconds in WINDOWS)
 
 
 def test_a_datastream_that_is_new_takes_no_knowledge_from_the_others() -> None:
@@ -265,10 +265,10 @@ def test_a_datastream_that_is_new_takes_no_knowledge_from_the_others() -> None:
     past.refresh(BEGIN_MS, wanted, WINDOWS, 1_000)
     new = RequiredCount(Source("clicks", "east"), TopicSelection("u"), 5)
     past.refresh(BEGIN_MS, wanted | {new}, WINDOWS, 0)
-    assert past.totals(one)[WINDOWS[-1]] == NOTHING
+    assert past.totals(one)[WINDOWS[-1]] == LatencyTally()
     assert past.totals(new)[WINDOWS[-1]] is None
     past.refresh(BEGIN_MS, wanted | {new}, WINDOWS, 1_000)
-    assert past.totals(new)[WINDOWS[-1]] == NOTHING
+    assert past.totals(new)[WINDOWS[-1]] == LatencyTally()
     asked = sum(recorded.asked.values())
     past.refresh(BEGIN_MS, wanted, WINDOWS, 1_000)
     assert sum(recorded.asked.values()) <= asked + 1, "an unneeded count is queried"

@@ -173,3 +173,16 @@ def test_minutes_that_a_longer_window_begins_with_later_are_not_asked_for_twice(
         past.refresh(stored.now_ms, frozenset(WANTED), WINDOWS[:3], 1_000)
     minutes = {piece: count for piece, count in asked.items() if piece.length_ms == 60_000}
     assert set(minutes.values()) == {1, 2}, "not queried exactly when new and when settled"
+
+
+def test_the_time_that_a_clock_was_ahead_is_read_again() -> None:
+    """Pinot had no measurements of that time yet."""
+    stored, wanted = Stored(), frozenset(WANTED[:1])
+    history, later_ms = History(stored), BEGIN_MS + 1_800_000
+    for now_ms in (BEGIN_MS, BEGIN_MS + 3_600_000, BEGIN_MS):  # an hour ahead for a while
+        stored.answers_left = 10_000
+        history.refresh(now_ms, wanted, WINDOWS, 10_000)
+    stored.answers_left, stored.now_ms = 10_000, later_ms
+    stored.rows.append(Row(later_ms - 600_000, ORDERS, "a", 9_000, 50, 0.0))
+    history.refresh(later_ms, wanted, WINDOWS, 10_000)
+    assert all(history.totals(WANTED[0])[seconds] == LatencyTally(50, 50.0, 0.0) for seconds in WINDOWS[1:])

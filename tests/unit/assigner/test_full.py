@@ -12,7 +12,7 @@ from assigner.bounds.lower_bounds import task_bound
 from assigner.planner import plan
 from assigner.problem.limits import UNLIMITED
 from assigner.problem.policy import PlanMode, Policy
-from assigner.stages.full import PackingInput, fewest_tasks
+from assigner.stages.full import PackingInput, fewest_tasks, goal_at
 from assigner.stages.relabel import relabel
 from mirror.model.load import TaskCapacity, TaskLimits
 from tests.placement_data import loads_of, sizes_of, tasks_of
@@ -131,3 +131,11 @@ def test_a_bound_is_raised_where_the_closed_forms_are_too_low() -> None:
     assert task_bound(sizes, np.array([100])) == 2
     packed = fewest_tasks(PackingInput(sizes, np.array([100]), UNLIMITED, 1.0, 1))
     assert (packed.tasks, packed.bound) == (3, 3)
+
+
+def test_a_load_far_above_the_room_of_one_dimension_does_not_limit_the_other() -> None:
+    """The room of bytes, times the shortage of room for messages, exceeds 64 bits."""
+    sizes, room = np.array([[1_000, 10**15]] * 4), np.array([10**15, 1_000])
+    goal = goal_at(PackingInput(sizes, room, UNLIMITED, 1.0, 1), 2)
+    assert goal[0] >= room[0]
+    assert goal[1] >= 2 * 10**15

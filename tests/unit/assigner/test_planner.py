@@ -159,8 +159,9 @@ def test_an_impossible_load_is_refused_by_name(rate: float) -> None:
         LoadPlanner().plan(request([1.0, rate]))
 
 
-def test_nothing_to_place_is_one_empty_task() -> None:
-    plan = LoadPlanner().plan(request([]))
+@pytest.mark.parametrize("full", [False, True])
+def test_nothing_to_place_is_one_empty_task(full: bool) -> None:
+    plan = LoadPlanner().plan(request([], full=full))
     assert plan.tasks == {"orders-0": frozenset()}
 
 

@@ -93,6 +93,7 @@ def test_which_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             "key_file",
         ),
         ("[monitor]\nwindow_seconds = 5\ninterval_seconds = 10\n", "window_seconds "),
+        ("[monitor]\ninterval_seconds = 30\n", "monitor.interval_seconds: must be at most 15"),
         ("[api]\nport = 70000\n", "api.port"),
         ('[mirror]\nmetrics_cluster = "elsewhere"\n', "mirror.metrics_cluster"),
         ('[pmp]\noutput_cluster = "elsewhere"\n', "pmp.output_cluster"),

@@ -43,6 +43,8 @@ def acts(*moments: tuple[DatastreamName, int]) -> ActionRecord:
             r"2 rebalances .*\(monitor\.most_a_day\)",
         ),
         (ActingPolicy(most_a_day=2), acts((CLICKS, 5), (CLICKS, DAY_MS)), ""),
+        (ActingPolicy(most_a_day=2), acts((CLICKS, 5), (CLICKS, -DAY_MS)), ""),  # the clock was a day ahead
+        (ActingPolicy(most_a_day=1), acts((CLICKS, -5)), r"1 rebalance .*"),
         (ActingPolicy(most_a_day_of_each=1), acts((CLICKS, 5)), ""),
         (
             ActingPolicy(most_a_day_of_each=1),

@@ -527,6 +527,41 @@ def test_a_reason_that_lasts_is_logged_once(rig: Rig) -> None:
     assert reasons == ["away", "away", "frozen"]
 
 
+def test_a_datastream_that_is_created_again_is_logged_again(rig: Rig) -> None:
+    """The loop keeps nothing of deleted datastreams, however many there were."""
+
+    class Recreated(World):
+        turns = 0
+
+        def subjects(self) -> Mapping[DatastreamName, ObjectiveSubject]:
+            self.turns += 1
+            if self.turns == 4:
+                loop.stop()
+            return {} if self.turns == 3 else super().subjects()
+
+    world = Recreated()
+    loop = MonitorLoop(MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0), 0.001)
+    with capture_logs() as lines:
+        loop.run()
+    assert [one["standing"] for one in lines if "standing" in one] == [ObjectiveStatus.WITHIN.value] * 2
+
+
+def test_an_unexpected_error_about_the_lease_ends_no_monitor(rig: Rig) -> None:
+    answers: list[bool | Exception] = [KeyError("lease"), False, True]
+
+    def is_shut_out() -> bool:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    ear = RecordingListener()
+    loop = MonitorLoop(rig.cycle, 0.001, [ear], is_shut_out)
+    rig.world.moving = replace(rig.world.moving, is_complete=True)
+    assert loop.run() is LoopEnd.OUSTED
+    assert [one.partition(":")[0] for one in ear.heard] == ["evaluation failed", "orders from east"]
+
+
 def test_the_loop_ends_where_another_monitor_judges(rig: Rig) -> None:
     rig.world.other = "b at host:1"
     assert MonitorLoop(rig.cycle, 0.01).run() is LoopEnd.OUSTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ from api.resources.movement import FleetMovements
 from headrace.console.client import RestClient
 from mirror.control.audit import AUDIT
 from mirror.control.commands import TriggerRebalance
+from mirror.coordination.monitors.effect import PlacementEffect
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import DamagedState, HeadraceError, Unreachable
@@ -130,6 +132,43 @@ def test_what_the_monitor_asks_for_is_an_audit_line_of_its_own(site: Site) -> No
     (line,) = [one for one in logged if one["event"] == AUDIT]
     assert (line["principal"], line["role"], line["action"]) == ("monitor", "service", "rebalance")
     assert (line["requested_by"], line["reason"]) == ("monitor", "a breach")
+
+
+class Newer:
+    """A service of a newer version, whose responses have more fields."""
+
+    def __init__(self, datastreams: list[dict[str, Any]]) -> None:
+        self.datastreams = datastreams
+
+    def get(self, path: str, **_: Any) -> Any:
+        if path == "/v1/datastreams":
+            return self.datastreams
+        return [{"in_another_form": True}]
+
+    def post(self, path: str, body: object) -> Any:
+        effect = {"partitions": 2, "moved": 5.0, "new": 1}
+        return {"sentence": "2 move", "moves": [1, 2], "loads_known": True, "effect": effect}
+
+    def put(self, path: str, document: object, version: str) -> Any:
+        raise NotImplementedError
+
+    def delete(self, path: str, version: str = "*", **parameters: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_what_only_a_newer_version_reports_is_ignored(site: Site) -> None:
+    site.create(objective={"milliseconds": 700}, objectives=[{"milliseconds": 500, "target_percent": 99.5}])
+    datastreams = site.client.get("/v1/datastreams").json()
+    expected = service_over(InProcess(site.app)).subjects()
+    for one in datastreams:
+        one["monitor"] = "later"
+        for objective in (one["objective"], *one["objectives"]):
+            objective["new"] = 1
+    newer = RestService(Newer(datastreams))
+    assert newer.subjects() == expected
+    preview = newer.preview_rebalance(ORDERS)
+    assert preview.effect == PlacementEffect(2, 5.0)
+    assert preview.past == (), "past breaches must not prevent a rebalance"
 
 
 def test_a_lease_that_was_anothers_meanwhile_is_not_gone_on_with(site: Site, service: Service) -> None:

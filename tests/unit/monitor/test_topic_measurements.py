@@ -110,6 +110,16 @@ def test_a_topic_that_was_created_again_is_read_from_its_start(
     assert records(reader) == 50
 
 
+def test_a_window_is_read_again_after_the_clock_was_ahead(
+    cluster: FakeCluster, reader: TopicMeasurements, clock: ManualClock
+) -> None:
+    write(cluster, rows(clock, 3))
+    clock.set_back(-3_600)
+    assert records(reader) == 0
+    clock.set_back(3_600)
+    assert records(reader) == 30
+
+
 def test_rows_that_were_deleted_before_they_were_read_are_skipped(
     cluster: FakeCluster, reader: TopicMeasurements, clock: ManualClock
 ) -> None:

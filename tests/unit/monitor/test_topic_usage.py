@@ -118,6 +118,21 @@ def test_a_topic_that_is_created_again_is_read_from_its_start(cluster: FakeClust
         cluster.create_topic("m", 2)
     write(cluster, ROW)
     assert [one.records for one in read.sums(days(DAY))] == [10]
+    with cluster.lock:
+        cluster.delete_topic("m")
+        cluster.create_topic("m", 2)
+    write(cluster, *[replace(ROW, records_copied=7)] * 3)  # more rows than the former topic had
+    assert [one.records for one in read.sums(days(DAY))] == [21]
+
+
+def test_rows_that_expired_before_they_were_read_are_skipped(cluster: FakeCluster) -> None:
+    read = usage(cluster)
+    write(cluster, ROW)
+    assert [one.records for one in read.sums(days(DAY))] == [10]
+    write(cluster, ROW, ROW, ROW)
+    with cluster.lock:
+        cluster.log("m").delete_before(3)
+    assert [one.records for one in read.sums(days(DAY))] == [20]
 
 
 def test_too_many_rows_and_a_missing_topic_are_errors(cluster: FakeCluster) -> None:

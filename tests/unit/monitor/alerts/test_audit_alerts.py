@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from mirror.audit.verdicts import Verdict
-from mirror.errors import Unreachable
+from mirror.errors import NotFound
 from mirror.jobs.audits.summary import AuditFault, TopicAudit, merged, planned_audits, through_of
 from mirror.model.datastreams.audit_mode import AUDIT_MODE
 from mirror.model.identifiers import DatastreamName, Epoch, TaskName
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition
-from monitor.alerts.audits import audit_alerts
+from monitor.alerts.audits import AuditWatch, audit_alerts, audits_of_answer
 from monitor.alerts.catalogue import AUDIT_DIFFERENCE
-from monitor.alerts.service_watch import ServiceWatch
 from tests.builders import a_datastream
+from tests.unit.monitor.alerts.test_retirement_alerts import Answering
 
+CLICKS = DatastreamName("clicks")
 FAULT = AuditFault(3, 600_000, Verdict.MISSING, 7, 40, -1)
 
 
@@ -36,21 +38,19 @@ def test_a_datastream_with_differences_has_one_alert_with_offsets() -> None:
     assert not [*audit_alerts([topic("a")])]
 
 
-def test_the_last_audits_remain_while_they_cannot_be_read() -> None:
-    answers: list[Sequence[TopicAudit] | Unreachable] = [
-        [topic("b", None, [FAULT])],
-        Unreachable("no instance"),
-        [],
-    ]
+def test_a_difference_remains_while_an_instance_does_not_respond() -> None:
+    found, clicks = topic("b", None, [FAULT]), replace(topic("c", None, [FAULT]), datastream=CLICKS)
+    answers = iter([([found], True), ([], False), ([clicks], False), ([clicks], True)])
+    watch = AuditWatch(lambda: next(answers))
+    names = [{alert.datastream for alert in watch.alerts(0)} for _ in range(4)]
+    assert names == [{"orders"}, {"orders"}, {"orders", "clicks"}, {"clicks"}]
 
-    def read() -> Sequence[TopicAudit]:
-        answer = answers.pop(0)
-        if isinstance(answer, Unreachable):
-            raise answer
-        return answer
 
-    watch = ServiceWatch(read, audit_alerts)
-    assert [len(watch.alerts()) for _ in range(3)] == [1, 1, 0]
+def test_the_response_of_a_service_says_whether_every_instance_has_responded() -> None:
+    partial: Any = Answering({"topics": [], "is_complete": False})
+    older: Any = Answering(NotFound("no such path"))
+    assert audits_of_answer(partial) == ([], False)
+    assert audits_of_answer(older) == ([], True), "an older version has no audits"
 
 
 def test_audits_of_instances_add_up_and_an_unknown_time_remains_unknown() -> None:

@@ -17,9 +17,9 @@ from mirror.errors import InvalidRequest, Refused, Unreachable
 from mirror.model.datastreams.objectives import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
-from monitor.alerts.alert import AlertNotice, Style
+from monitor.alerts.alert import Alert, AlertNotice, Style
 from monitor.alerts.alert_metrics import AlertMetrics
-from monitor.alerts.catalogue import AlertPatience
+from monitor.alerts.catalogue import TOPIC_RETIREMENT, AlertPatience
 from monitor.alerts.conditions import Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.messages import grouped_by
@@ -365,6 +365,45 @@ def test_that_a_receiver_is_away_is_told_to_the_others_until_it_is_back() -> Non
         wait_until(lambda: broken.messages)
         wait_until(lambda: is_late() and not well.messages[-1][-1].is_firing)
     assert all("receiver" not in one.labels for each in broken.messages for one in each)
+
+
+def test_a_source_of_alerts_that_fails_affects_no_other_alert_and_its_own_continue() -> None:
+    retired = [Alert(TOPIC_RETIREMENT, "old is being retired", "", 0, "orders", topic="old")]
+    answers: list[list[Alert] | Exception] = [retired, KeyError("topics"), []]
+
+    def watched(_: int) -> list[Alert]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    clock = ManualClock()
+    rig = Rig(clock)
+    rig.dispatch.watch(watched, lambda _: [])
+    fired = []
+    for _ in range(3):
+        clock.advance(10.0)
+        rig.judged(orders=LATE)
+        fired.append(len(rig.dispatch.firing))
+    assert fired == [2, 2, 1]
+
+
+def test_a_receiver_for_which_no_alert_is_left_is_not_away() -> None:
+    """A silence during an outage leaves nothing to send, so that no attempt would show the end of the
+    outage."""
+    away = Memory(lambda: raise_next(iter([Unreachable("away")])))
+    with running(away, Memory()) as rig:
+        rig.judged(orders=LATE)
+        wait_until(lambda: rig.metric('headrace_alerts_failed_total{receiver="r0"}'))
+        rig.judged(orders=LATE)
+        assert "HeadraceReceiverAway" in {one.kind.name for one in rig.dispatch.firing}
+        rig.silences.append(Silence("*", 10**15))
+
+        def is_over() -> bool:
+            rig.judged(orders=LATE)
+            return "HeadraceReceiverAway" not in {one.kind.name for one in rig.dispatch.firing}
+
+        wait_until(is_over)
 
 
 def test_the_watchdog_always_fires_for_who_asks_for_it_silenced_or_not() -> None:

@@ -64,6 +64,15 @@ def test_a_present_need_has_no_end_where_no_hour_ahead_needs_as_much() -> None:
     assert (found.since_ms, found.until_ms, found.instances) == (None, None, 3)
 
 
+def test_a_service_whose_last_instance_is_leaving_needs_what_is_known() -> None:
+    nothing_known = replace(advice(instances=0), groups=advice().groups[2:])
+    for found in (nothing_known, replace(nothing_known, groups=())):
+        assert resize_of(found, LEAD, MONDAY) is None
+    needed = resize_of(advice(instances=0), LEAD, MONDAY)
+    assert needed is not None
+    assert (needed.instances, needed.staying) == (1, 0)
+
+
 class Fleet:
     """A fixed fleet over a day, with an evaluation every minute."""
 
@@ -103,8 +112,9 @@ def test_one_peak_is_one_alert_that_ends_when_the_fleet_was_resized() -> None:
         fleet.newest = advice(4, 4, 4, 4, most, 14 if most > 9 else 4)
         (still,) = fleet.minutes(5)
         assert still.since_ms == first.since_ms, "a changed forecast is the same alert"
-    fleet.failure = Unreachable("no instance answers")
-    assert fleet.minutes(2) != []
+    for failure in (Unreachable("no instance answers"), KeyError("groups")):
+        fleet.failure = failure
+        assert fleet.minutes(2) != []
     fleet.failure, fleet.newest = None, advice(4, 4, 4, 4, 14, 14, instances=4)
     assert fleet.minutes(1) == []
 

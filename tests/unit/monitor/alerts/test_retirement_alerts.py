@@ -11,7 +11,7 @@ from mirror.coordination.topic_retirement import Retirement, RetirementPhase, Wr
 from mirror.errors import NotFound
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from monitor.alerts.alert import Alert
-from monitor.alerts.catalogue import TOPIC_RETIREMENT
+from monitor.alerts.catalogue import LATE, TOPIC_RETIREMENT
 from monitor.alerts.retirements import retirement_alerts, retirements_of_answer
 from monitor.alerts.stored_alerts import InheritedAlerts, read_alerts
 from monitor.evaluation import Evaluation
@@ -97,6 +97,15 @@ def test_the_next_monitor_recognizes_what_was_told() -> None:
     stored = InheritedAlerts().records(firing)
     found = read_alerts(stored.values())
     assert sorted(one.alert.key for one in found) == sorted(one.key for one in firing)
+
+
+def test_the_next_monitor_ends_the_alert_with_the_labels_that_were_sent() -> None:
+    """A datastream that was created again with another source has an alert with other labels."""
+    told, first = InheritedAlerts(), Alert(LATE, "late", "", 1_000, "orders", "east")
+    told.records([first])
+    told.records([replace(first, summary="still late")])
+    (one,) = read_alerts(told.records([replace(first, cluster="west", since_ms=9_000)]).values())
+    assert (one.alert.cluster, one.alert.since_ms) == ("west", 9_000)
 
 
 class Answering:

@@ -323,3 +323,11 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(life.history.waypoints) == 24
     assert len(life.run(600, 0, 1_000).run(600, 100).history.waypoints) <= 4
     assert len(late(60).run(600, 100, 0, every=0.5).history.waypoints) == 24
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_two_reports_at_one_time_show_no_rate(seconds: float) -> None:
+    """The clock of a machine may be coarse, and reports of two workers may overtake each other."""
+    first = LaneSample(10.0, 0, 100, 100, 60_000)
+    history = NO_HISTORY.after(first).after(first._replace(at=10.0 + seconds, checkpoint=50))
+    assert judge_lane(history, COPIES, 11.0).state is S.WARN

@@ -91,6 +91,15 @@ def test_a_problem_that_returns_belongs_to_its_incident() -> None:
     assert phases(closed) == [Phase.DETECTED, Phase.RELAPSED, Phase.RECOVERED, Phase.CLOSED]
 
 
+def test_an_incident_closes_after_the_clock_has_gone_back() -> None:
+    book = IncidentBook()
+    book.judged(well(), 7_200_000, LOST)
+    (settling,) = book.judged(well(), 7_210_000)
+    assert settling.is_open
+    (closed,) = book.judged(well(), 3_600_000)
+    assert (closed.id, closed.closed_ms) == (settling.id, settling.opened_ms)
+
+
 def test_a_lost_process_is_the_cause_if_no_record_is_late_enough_for_a_diagnosis() -> None:
     assert set(_IMPLIED) <= {kind.name for kind in CATALOGUE}
     tracker = IncidentTracker()
