@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
@@ -30,7 +29,7 @@ from pinot.partitions import load_queries, offending_partitions, rollups
 from pinot.partitions.pages import Grain
 from pinot.time_range import TimeRange
 from tests.fakes.clock import ManualClock
-from tests.fakes.pinot_wire import answering, columns_of
+from tests.fakes.pinot_wire import answer_of, answering, columns_of
 
 NOW_MS: Final = 1_795_000_000_000
 WHEN: Final = TimeRange.up_to(NOW_MS, 3_600_000)
@@ -113,12 +112,7 @@ class Wire:
         if self.body is not None:
             return self.body
         width = columns_of(sql)
-        rows = [[row[number % len(row)] for number in range(width)] for row in self.rows]
-        schema = {"columnNames": ["n"] * width, "columnDataTypes": ["LONG"] * width}
-        table = {"dataSchema": schema, "rows": rows}
-        return json.dumps(
-            {"resultTable": table, "exceptions": [], "numServersQueried": 1, "numServersResponded": 1}
-        ).encode()
+        return answer_of([[row[number % len(row)] for number in range(width)] for row in self.rows], sql)
 
 
 @pytest.fixture(scope="module")
