@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pinot.client import PinotClient
-from pinot.partitions.pages import ON_PAGE, PAGE_PARTITIONS, Grain, bounds, pages
+from pinot.partitions.pages import PAGE_PARTITIONS, Grain, bounds, pages
 from pinot.rows import checked_rows
 from pinot.tables import UNKNOWN, LogGrowth, PartitionMetricHourly, SampledPartition
 from pinot.time_range import TimeRange
@@ -68,7 +68,7 @@ def hour_pages(
     for page in pages(client, grain, given, page_partitions=page_partitions):
         answer = client.ask(
             f"select datacenter, topic, kafka_partition, {_COLUMNS} "  # noqa: S608
-            f"from {grain.table} {grain.where} {ON_PAGE} "
+            f"from {grain.table} {grain.where} {page.condition} "
             f"group by datacenter, topic, kafka_partition limit {2 * page_partitions}",
             given | page.parameters,
         )
