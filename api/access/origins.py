@@ -39,7 +39,7 @@ _SEND_JSON: Final = "send a JSON body, at least {}, with Content-Type: applicati
 
 
 class BodyNotJson(InvalidRequest):
-    """Raised if a request's content type is not JSON, so that a page of another site could have sent it."""
+    """Raised if the content type of a change is not JSON: a page of another site could have sent it."""
 
 
 def check_origin(
