@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from mirror.settings import Seconds, Settings
 from pinot.tables import TABLES, Table
 
-Address = Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$")]
+
+def _has_port(address: str) -> str:
+    port = int(address.rpartition(":")[2])
+    if not 0 < port < 65_536:
+        raise ValueError(f"invalid port {port}: must be 1 to 65535")
+    return address
+
+
+Address = Annotated[str, Field(pattern=r"^[^\s:]+:[0-9]{1,5}$"), AfterValidator(_has_port)]
 
 
 class PinotSettings(Settings):

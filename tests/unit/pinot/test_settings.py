@@ -44,3 +44,11 @@ def test_a_number_that_no_query_can_use_is_the_callers_error(query: str, paramet
     no_client: Any = None
     with pytest.raises(InvalidRequest, match="must be"):
         ask(no_client, query, TimeRange(0, 1), parameters)
+
+
+@pytest.mark.parametrize("key", ["controller", "broker"])
+@pytest.mark.parametrize("port", [0, 65_536, 99_999])
+def test_a_port_that_does_not_exist_is_refused(key: str, port: int) -> None:
+    with pytest.raises(ValidationError, match=f"invalid port {port}"):
+        PinotSettings.model_validate({key: f"pinot:{port}"})
+    PinotSettings.model_validate({key: "pinot:65535"})
