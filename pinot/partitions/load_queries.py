@@ -5,6 +5,7 @@ Conventions as in `queries.py`. Rows contain sums and means; `pmp.loads` convert
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -57,6 +58,11 @@ class PartitionRates(NamedTuple):
     longest_ms: int
     shrunk: int
     size_bytes: float
+
+    @property
+    def is_possible(self) -> bool:
+        """False if a rate is NaN or infinite: a foreign row is in the table."""
+        return math.isfinite(self.inflow + self.sampled + (self.messages or 0.0) + self.growth_bytes)
 
 
 _WEIGHT: Final = "samples * (case when hour_ms < %(window)s then %(inside)s / 3600000.0 else 1 end)"
@@ -153,7 +159,8 @@ def partition_rates_pages(
             f"group by topic, kafka_partition limit {2 * page_partitions}",
             given | page.parameters,
         ).rows
-        return [_rates(row, statistic) for row in rows if is_legal_topic(row[0])]
+        found = (_rates(row, statistic) for row in rows if is_legal_topic(row[0]))
+        return [rates for rates in found if rates.is_possible]
 
     return answered(pages(client, grain, given, topics=topics, page_partitions=page_partitions), of_page)
 
@@ -180,8 +187,8 @@ def _rates(row: Row, statistic: Statistic) -> PartitionRates:
         oldest_ms=int(oldest),
         begin_ms=int(begin),
         broker=int(broker),
-        inflow=inflow / weight if statistic is Statistic.MEAN else float(inflow),
-        sampled=sampled / weight,
+        inflow=float(inflow) / (weight if statistic is Statistic.MEAN else 1),
+        sampled=float(sampled) / weight,
         messages=None if least < 0 else messages / weight,
         growth_bytes=float(growth_bytes),
         growth_ms=int(growth_ms),
