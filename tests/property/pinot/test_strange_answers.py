@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mirror.errors import AnalyticsError, HeadraceError
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives import Objective
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.burn.pieces import TimeRangePiece
@@ -28,6 +28,8 @@ from pinot.history.latency import latency_steps
 from pinot.partitions import load_queries, offending_partitions, rollups
 from pinot.partitions.pages import Grain
 from pinot.time_range import TimeRange
+from pmp.loads.provider import PinotLoadProvider
+from pmp.settings import PmpSettings
 from tests.fakes.clock import ManualClock
 from tests.fakes.pinot_wire import answer_of, answering, columns_of
 
@@ -55,6 +57,10 @@ def late(client: PinotClient) -> object:
     return lateness_of(SUBJECT, found, 1_000)
 
 
+def loads(client: PinotClient) -> object:
+    return PinotLoadProvider(client, PmpSettings(), ManualClock(NOW_MS)).loads(ClusterRef("c"), PLACES)
+
+
 QUESTIONS: Final[Sequence[Callable[[PinotClient], object]]] = (
     lambda client: client.ask("select n from t limit 1"),
     lambda client: queries.latency_by_partition(client, WHEN),
@@ -78,6 +84,7 @@ QUESTIONS: Final[Sequence[Callable[[PinotClient], object]]] = (
     judged,
     past,
     late,
+    loads,
 )
 BODIES: Final = (
     b"",
