@@ -29,7 +29,7 @@ from api.fleet.questions import Fleet, FleetCredentials
 from api.fleet.reads import StateMemory
 from api.http import openapi_document
 from api.http.event_streams import EventFeed
-from api.http.middleware import CheckedBodies, CutOffCalls, request_id_of
+from api.http.middleware import CheckedBodies, CutOffCalls, HeadCalls, request_id_of
 from api.http.openapi_document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
 from api.http.problems import (
     EVERYWHERE,
@@ -85,6 +85,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.registry.register(InstanceCollector(services.snapshot, services.clock, services.metrics))
     app.state.registry.register(CertificateCollector(services.certificates, services.clock))
     ProcessCollector(registry=app.state.registry)
+    app.add_middleware(HeadCalls, is_excluded=is_brooklins)
     app.add_middleware(CheckedBodies, refuse=_explain, seconds=services.limits.body_seconds)
     app.add_middleware(Gate, access=services.access, refuse=_explain)
     app.add_middleware(SpokenVersions, refuse=_explain)
@@ -213,11 +214,13 @@ async def _explain_routing(request: Request, error: Exception) -> Response:
 def _methods_at(request: Request) -> list[str]:
     """Return the HTTP methods of all routes that match a request's path; the framework names only one."""
     routes, scope = request.app.routes, dict(request.scope)
-    return sorted(
-        method
+    found = {
+        method.value
         for method in HTTPMethod
         if any(route.matches(scope | {"method": method.value})[0] is Match.FULL for route in routes)
-    )
+    }
+    has_head = "GET" in found and not is_brooklins(request.url.path)
+    return sorted(found | {"HEAD"} if has_head else found)
 
 
 async def _explain_bug(request: Request, _: Exception) -> Response:

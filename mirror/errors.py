@@ -377,7 +377,7 @@ class AnalyticsError(HeadraceError):
 
 
 class AnswerTooLarge(AnalyticsError):
-    """A decompressed response from Pinot is larger than `pinot.largest_answer_bytes`."""
+    """A result has more rows, or a response of Pinot more bytes, than a limit allows."""
 
     retriable = False
 

@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from mirror.errors import InvalidRequest, NotFound
+from mirror.model import bounds
 from pinot import queries
 from pinot.client import PinotClient
 from pinot.partitions import load_queries, offending_partitions
@@ -33,6 +34,8 @@ _QUESTIONS: Final[Mapping[str, Callable[..., Sequence[Any]]]] = {
     "topic-loads": load_queries.topic_rates,
 }
 _NOT_ASKED_FOR: Final = frozenset({"client", "when"})
+_MOST: Final = 10**15
+"""Largest number that a parameter of a query may have."""
 _PROPERTIES: Final = ("p50_ms", "p99_ms")
 
 
@@ -95,11 +98,11 @@ def _value(name: str, text: str, hint: Any) -> Any:
         hint = next(choice for choice in get_args(hint) if choice is not NoneType)
     if get_origin(hint) is Sequence:
         return [part.strip() for part in text.split(",") if part.strip()]
-    try:
-        return hint(text)
-    except ValueError as error:
-        allowed = f"one of {', '.join(hint)}" if issubclass(hint, StrEnum) else f"a {hint.__name__}"
-        raise InvalidRequest(f"{name}={text} is not {allowed}") from error
+    if hint is int:
+        return bounds.digits(name, text, 0, _MOST)
+    if hint is float:
+        return bounds.decimal(name, text, 1 / _MOST, _MOST)
+    return bounds.choice(name, hint, text) if issubclass(hint, StrEnum) else text
 
 
 def _row(row: Any) -> dict[str, Any]:

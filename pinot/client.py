@@ -1,12 +1,13 @@
 """Client of a Pinot broker; the only module that uses pinotdb.
 
 Pinot reports failures in responses with status 200, and may return the rows of only some servers. Pinot also
-truncates results: without LIMIT to 10 rows, and grouped results at its own limit. `PinotClient` treats all of
-these responses as errors, so a call either returns a complete result or raises.
+truncates results: without LIMIT to 10 rows, at the LIMIT, and grouped results at its own limit. `PinotClient`
+treats all of these responses as errors, so a call either returns a complete result or raises.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import pinotdb
 from pinotdb import exceptions as pinot_exceptions
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, NotFound, TimedOut
+from mirror.errors import AnalyticsError, AnswerTooLarge, HeadraceError, InvalidRequest, NotFound, TimedOut
 from mirror.model import bounds
 from pinot.rows import checked_rows
 from pinot.settings import PinotSettings
@@ -33,6 +34,7 @@ _TOO_LATE: Final = frozenset({240, 250, 400, 427})
 """Error codes of Pinot for queries that took too long; see QueryException in pinot-common."""
 _LONGEST_TEXT: Final = 10_000
 """Maximum length of a parameter in characters; regular expressions are the longest parameters."""
+_LIMIT: Final = re.compile(r" limit (\d+)\s*$", re.IGNORECASE)
 _CUT: Final = ("partialResult", "numGroupsLimitReached", "maxRowsInJoinReached", "maxRowsInDistinctReached")
 
 
@@ -71,8 +73,10 @@ class PinotClient:
     def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> QueryResult:
         """Run a query and return its complete result, after at most `attempts` attempts.
 
-        `sql` names its parameters as `%(name)s` and includes a LIMIT. Raises Unreachable, TimedOut,
-        AnalyticsError (for an error or an incomplete result), AnswerTooLarge, NotFound (no such table).
+        `sql` names its parameters as `%(name)s` and ends with a LIMIT. With ORDER BY or `limit 1`, the LIMIT
+        chooses the rows to return; otherwise a result of so many rows is an error. Raises Unreachable,
+        TimedOut, AnalyticsError (for an error or an incomplete result), AnswerTooLarge, NotFound (no such
+        table).
         """
         _check(sql, parameters or {})
         for attempt in Retrying(
@@ -82,7 +86,9 @@ class PinotClient:
             reraise=True,
         ):
             with attempt:
-                return self._ask_once(sql, dict(parameters or {}))
+                result = self._ask_once(sql, dict(parameters or {}))
+                _refuse_truncated(sql, len(result.rows))
+                return result
         raise AssertionError("internal error: all attempts ended without a result or an error")
 
     @checked_rows
@@ -108,7 +114,7 @@ def _check(sql: str, parameters: Mapping[str, Value]) -> None:
     pinotdb does not quote a star. pinotdb would write an empty list as `in ()`, and None as the name of a
     column.
     """
-    if " limit " not in sql.lower():
+    if not _LIMIT.search(sql):
         raise AssertionError("query without LIMIT: Pinot would truncate the result to 10 rows")
     for name, value in parameters.items():
         values = value if isinstance(value, list | tuple) else [value]
@@ -154,4 +160,15 @@ def _refuse_half(response: Mapping[str, Any]) -> None:
         raise AnalyticsError(
             "no Pinot server executed the query",
             advice="the table is still being created, or all its servers are down",
+        )
+
+
+def _refuse_truncated(sql: str, rows: int) -> None:
+    """Raise AnswerTooLarge if a result fills a LIMIT that does not choose its rows."""
+    found = _LIMIT.search(sql)
+    limit = int(found[1]) if found else 0
+    if rows >= limit > 1 and " order by " not in sql.lower():
+        raise AnswerTooLarge(
+            f"the result reaches the limit of {limit} rows, at which Pinot truncates it",
+            advice="narrow the query, for example to a shorter time",
         )

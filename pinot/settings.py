@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from mirror.settings import Seconds, Settings
-from pinot.tables import Table
+from pinot.tables import TABLES, Table
 
-Address = Annotated[str, Field(pattern=r"^[^\s:]+:\d{1,5}$")]
+
+def _has_port(address: str) -> str:
+    port = int(address.rpartition(":")[2])
+    if not 0 < port < 65_536:
+        raise ValueError(f"invalid port {port}: must be 1 to 65535")
+    return address
+
+
+Address = Annotated[str, Field(pattern=r"^[^\s:]+:[0-9]{1,5}$"), AfterValidator(_has_port)]
 
 
 class PinotSettings(Settings):
@@ -42,7 +50,7 @@ class PinotSettings(Settings):
     `HEADRACE_SSL_KEYSTORE_KEY`, `HEADRACE_SSL_KEY_PASSWORD`."""
     replication: int = Field(default=1, ge=1)
     """Number of Pinot servers that store each segment."""
-    retention_days: dict[str, int] = Field(default_factory=dict)
+    retention_days: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     """Retention in days by table name, for tables whose retention differs from the default."""
     upsert_options: dict[str, str | int | bool] = Field(default_factory=dict)
     """Additional keys for the `upsertConfig` of keyed tables. On Pinot 1.4 and newer, `{snapshot = "ENABLE",
@@ -52,6 +60,14 @@ class PinotSettings(Settings):
     """Number of rows after which a consuming segment is committed."""
     segment_hours: int = Field(default=6, ge=1)
     """Hours after which a consuming segment is committed even if it has fewer rows than `segment_rows`."""
+
+    @model_validator(mode="after")
+    def _known_tables(self) -> PinotSettings:
+        known = [table.name for table in TABLES]
+        for name in self.retention_days:
+            if name not in known:
+                raise ValueError(f"unknown table {name} in retention_days; known: {', '.join(known)}")
+        return self
 
     def days_kept(self, table: Table) -> int:
         """Return the retention of a table in days."""

@@ -32,13 +32,6 @@ class Sampler(RoundService):
         self._is_leader = is_leader
         self._before: LogSnapshot | None = None
         self._bytes_per_message: Mapping[TopicPartition, float] = {}
-        self.samples_written = 0
-        self.rounds = 0
-
-    @property
-    def remembers(self) -> bool:
-        """True if there is a previous measurement to compute rates from."""
-        return self._before is not None
 
     def stop(self, deadline_seconds: float) -> None:
         """Stop after the current measurement, but wait at most until the deadline. Idempotent."""
@@ -56,8 +49,6 @@ class Sampler(RoundService):
         found = sample(before, now, self._bytes_per_message)
         self._bytes_per_message = found.bytes_per_message
         self._sink.write(found.samples)
-        self.samples_written += len(found.samples)
-        self.rounds += 1
         return len(found.samples)
 
     def _work(self) -> None:

@@ -42,6 +42,8 @@ class SampledCluster(Settings):
             self.selection.require_topic_characters()
         except InvalidRequest as error:
             raise ValueError(str(error)) from error
+        if self.samples_topic == self.execution_topic:
+            raise ValueError("samples_topic and execution_topic must differ")
         return self
 
     @property
@@ -183,6 +185,10 @@ class PmpSettings(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> PmpSettings:
-        if len({self.topic, self.hourly_topic, self.dead_letter_topic}) < 3:
+        written = {self.topic, self.hourly_topic, self.dead_letter_topic}
+        if len(written) < 3:
             raise ValueError("topic, hourly_topic and dead_letter_topic must differ")
+        here = self.clusters.get(self.output_cluster)
+        if here is not None and (both := written & {here.samples_topic, here.execution_topic}):
+            raise ValueError(f"topic {min(both)} of {self.output_cluster} is both read and written")
         return self

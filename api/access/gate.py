@@ -266,10 +266,9 @@ async def endpoint_is_for_caller(request: Request) -> None:
     Every endpoint has this dependency. Raises Forbidden (also for endpoints that are not in the table),
     NotAuthenticated, BodyNotJson.
     """
-    method = "GET" if request.method == "HEAD" else request.method
-    key = method, request.scope["route"].path
+    key = request.method, request.scope["route"].path
     if key not in NEEDS:
-        raise Forbidden(f"{method} {key[1]} is not permitted")
+        raise Forbidden(f"{' '.join(key)} is not permitted")
     action, principal = NEEDS[key], request.scope["state"].get(_AS_PRINCIPAL)
     if action is None or action is Action.PAGES:
         return
@@ -279,7 +278,7 @@ async def endpoint_is_for_caller(request: Request) -> None:
             raise NotAuthenticated("authentication required")
     elif reason := reason_against(principal, action):
         raise Forbidden(reason)
-    check_body_type(method, key[1], request.headers)
+    check_body_type(*key, request.headers)
 
 
 def principal_of(request: Request) -> Principal:

@@ -25,6 +25,7 @@ HOST: Final = "127.0.0.1"
 PORT: Final = 32_311
 """Default port of the REST listener, which is Brooklin's."""
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
 _LOCAL: Final = "localhost"
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
@@ -38,7 +39,7 @@ _SEND_JSON: Final = "send a JSON body, at least {}, with Content-Type: applicati
 
 
 class BodyNotJson(InvalidRequest):
-    """Raised if a request's content type is not JSON, so that a page of another site could have sent it."""
+    """Raised if the content type of a change is not JSON: a page of another site could have sent it."""
 
 
 def check_origin(
@@ -69,10 +70,11 @@ def check_origin(
 
 
 def check_body_type(method: str, path: str, headers: Mapping[str, str]) -> None:
-    """Raise BodyNotJson for requests that a page of another site could send without a preflight.
+    """Raise BodyNotJson for changes that are not JSON.
 
-    These are requests with the content type of a form, and POST requests without a body to /v1. On Brooklin's
-    paths, they are allowed, because Brooklin's clients send actions without a body.
+    A page of another site could send the content type of a form, or a POST request without a body, without a
+    preflight. On Brooklin's paths, a body is not required, because Brooklin's clients send actions without
+    one.
     """
     if method in _READING:
         return
@@ -80,7 +82,7 @@ def check_body_type(method: str, path: str, headers: Mapping[str, str]) -> None:
     if given in _OF_FORMS:
         raise BodyNotJson(f"invalid Content-Type {given}", advice=_SEND_JSON)
     is_json = given == "application/json" or (given.startswith("application/") and given.endswith("+json"))
-    if method == "POST" and path.startswith(_OWN_PATHS) and not is_json:
+    if method in _WITH_BODY and path.startswith(_OWN_PATHS) and not is_json:
         raise BodyNotJson("a JSON body is required", advice=_SEND_JSON)
 
 

@@ -231,7 +231,7 @@ def add_entry(path: Path, entry: TokenEntry) -> None:
 
     A new file is readable only by its owner.
     """
-    _edit(path, lambda lines: [*lines, entry.line()])
+    _edit(path, lambda lines: [*lines, entry.line().encode()])
 
 
 def revoke(path: Path, identity: str) -> TokenEntry:
@@ -241,20 +241,21 @@ def revoke(path: Path, identity: str) -> TokenEntry:
         raise NotFound(
             f"no token {shown(identity)} in {path}", advice="list the tokens with headrace token list"
         )
-    _edit(path, lambda lines: [line for line in lines if line.strip() != found.line()])
+    own = found.line().encode()
+    _edit(path, lambda lines: [line for line in lines if line.strip() != own])
     if identity in read_entries(path):
         raise ConfigError(f"cannot parse the entry of token {identity} in {path}; delete that line")
     return found
 
 
-def _edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
+def _edit(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
     try:
         with _alone(path.parent):
-            lines: list[str] = []
+            lines: list[bytes] = []
             if path.exists():
                 read_entries(path)
-                lines = path.read_text(encoding="utf-8").splitlines()
-            _replace(path, "".join(f"{line}\n" for line in change(lines)))
+                lines = path.read_bytes().splitlines()
+            _replace(path, b"".join(line + b"\n" for line in change(lines)))
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from error
 
@@ -270,7 +271,7 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: bytes) -> None:
     """Replace the token file atomically. A new file is readable only by its owner."""
     mode = path.stat().st_mode & 0o755 if path.exists() else OF_OWNER
-    replace_file(path, text.encode(), mode)
+    replace_file(path, content, mode)

@@ -258,13 +258,14 @@ class Fleet:
         header = await to_thread.run_sync(authorize)  # may read the secret first
         headers = {"Authorization": header, **_PLAIN}
         async with self._client().stream(method, url, content=query.body, headers=headers) as response:
-            body = b""
+            arrived = bytearray()
             if "Content-Encoding" in response.headers:
                 raise _NoAnswer("the instance returned a compressed response, which was not requested")
             async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > MOST_BYTES:
+                arrived += chunk
+                if len(arrived) > MOST_BYTES:
                     raise _NoAnswer(f"the response of the instance exceeds {MOST_BYTES} bytes")
+        body = bytes(arrived)
         if response.status_code != HTTPStatus.OK:
             raise _NoAnswer(f"HTTP {response.status_code}{_detail(body)}")
         signature = response.headers.get(SIGNATURE, "")

@@ -22,6 +22,7 @@ from mirror.errors import HeadraceError, InvalidRequest, Unreachable
 from mirror.model.bounds import shown
 from mirror.model.documents import LARGEST, check_shape, parsed
 
+_STREAM: Final = b"text/event-stream"
 REQUEST_ID: Final = "X-Request-ID"
 _SANE: Final = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 """Matches ids that can be repeated unchanged in logs and headers."""
@@ -96,6 +97,30 @@ class SafeHeaders:
             await send(message)
 
         await self._app(scope, receive, completed)
+
+
+class HeadCalls:
+    """ASGI middleware that responds to HEAD like to GET, but without the body (RFC 9110).
+
+    `is_excluded`: returns whether a path has no HEAD. For an event stream, which would never end, the
+    response is that to another GET.
+    """
+
+    def __init__(self, app: ASGIApp, is_excluded: Callable[[str], bool]) -> None:
+        self._app = app
+        self._is_excluded = is_excluded
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request; drop the body of the response to a HEAD request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD" or self._is_excluded(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+
+        async def without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        headers = [(name, text) for name, text in scope["headers"] if _STREAM not in text]
+        await self._app({**scope, "method": "GET", "headers": headers}, receive, without_body)
 
 
 class CutOffCalls:

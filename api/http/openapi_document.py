@@ -39,8 +39,8 @@ Datastreams, plans and status of a Headrace service. Any instance responds.
 Errors are problem documents (RFC 9457): `kind` is the class of the error, `advice` suggests a remedy, and
 `errors` lists every invalid field by its JSON pointer. Every response has an `X-Request-ID`, which log lines
 contain; callers may send their own. A change names the version that it applies to: send the `ETag` of the
-version you read as `If-Match`. A POST requires a JSON body, at least `{}`, and its `Content-Type`, so that no
-page of another site can send one.
+version you read as `If-Match`. POST, PUT and PATCH require a JSON body, at least `{}`, and its
+`Content-Type`, so that no page of another site can send one. HEAD is GET without the body.
 
 If the service requires authentication, send a token as `Authorization: Bearer`, or connect with a client
 certificate: 401 without either, 403 if your role or the owner of the datastream does not allow the call.

@@ -18,6 +18,7 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
+from api.http.compression import accepts_gzip
 from mirror.errors import NotFound
 from mirror.model.bounds import shown
 
@@ -108,6 +109,6 @@ def _answer(found: PageFile, request: Request) -> Response:
     if found.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     content = found.content
-    if "gzip" in request.headers.get("accept-encoding", ""):
+    if accepts_gzip(request):
         content, headers["Content-Encoding"] = found.compressed, "gzip"
     return Response(content, headers=headers, media_type=found.media_type)

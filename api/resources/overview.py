@@ -20,6 +20,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.fleet.all_instances import AllInstances, ask_leader
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import FleetQuery
+from api.http.compression import accepts_gzip
 from api.http.problems import AnswerModel, LegibleJson, problems
 from api.resources.datastreams.datastream_models import DAMAGED
 from api.resources.movement import movements
@@ -397,7 +398,7 @@ def _sent(body: bytes, request: Request, response: Response) -> Response:
     """Return the overview as a response, compressed if the client accepts compression. The overview is most
     of the data of the first web page. `response`: its headers are added."""
     headers = {**response.headers, "Vary": "Accept-Encoding"}
-    if "gzip" in request.headers.get("accept-encoding", ""):
+    if accepts_gzip(request):
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
     return Response(body, headers=headers, media_type="application/json")
 

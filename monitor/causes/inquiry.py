@@ -117,7 +117,7 @@ class Inquiry:
 
     def _checked(
         self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float
-    ) -> _PreviousLook:
+    ) -> _PreviousCheck:
         evidence, known, before = ask(), self._known.get(name), self._causes.get(name)
         found, is_new = diagnose(evidence, limit_ms), before not in OF_PLACEMENT
         is_doubtful = found.rests_on_wait or (
@@ -128,7 +128,9 @@ class Inquiry:
         elif found.rests_on_wait:
             found = Diagnosis(Cause.UNKNOWN, _TOO_EARLY, found.evidence)
         self._causes[name] = found.cause
-        return _PreviousLook(now, InquiryResult(found, is_news=before is not found.cause), _waiting(evidence))
+        return _PreviousCheck(
+            now, InquiryResult(found, is_news=before is not found.cause), _waiting(evidence)
+        )
 
 
 def _waiting(evidence: Evidence) -> dict[str, int]:

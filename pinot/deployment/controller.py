@@ -9,6 +9,7 @@ import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from mirror.errors import AnalyticsError, NotAuthorized, Refused
+from pinot.rows import checked_rows
 from pinot.settings import PinotSettings
 from pinot.transport import HEADERS, BoundedTransport
 from pinot.unreachable import translated
@@ -40,15 +41,16 @@ class PinotController:
         self._http.close()
 
     def schema(self, name: str) -> dict[str, Any] | None:
-        """Return the schema as JSON; None if it does not exist."""
-        found = self._call("GET", f"/schemas/{name}", missing_is_none=True)
-        return found if found is None else dict(found)
+        """Return the schema document, None if the schema does not exist."""
+        return self._found("GET", f"/schemas/{name}")
 
+    @checked_rows
     def table(self, name: str) -> dict[str, Any] | None:
         """Return the definition of the realtime table (JSON); None if the table does not exist."""
-        found = self._call("GET", f"/tables/{name}", missing_is_none=True)
+        found = self._found("GET", f"/tables/{name}")
         return dict(found["REALTIME"]) if found and "REALTIME" in found else None
 
+    @checked_rows
     def references(self, name: str) -> frozenset[str]:
         """Return the environment variables (`${NAME}`) to which the stored table refers; empty if it does not
         exist. The document that `table` returns may contain their values instead."""
@@ -88,9 +90,10 @@ class PinotController:
 
     def drop(self, name: str) -> None:
         """Delete a realtime table with its rows, and its schema. Ignores a missing table or schema."""
-        self._call("DELETE", f"/tables/{name}?type=realtime", missing_is_none=True)
-        self._call("DELETE", f"/schemas/{name}", missing_is_none=True)
+        self._found("DELETE", f"/tables/{name}?type=realtime")
+        self._found("DELETE", f"/schemas/{name}")
 
+    @checked_rows
     def consuming(self, name: str) -> dict[str, list[dict[str, Any]]]:
         """Map each consuming segment of a table to its state.
 
@@ -99,15 +102,34 @@ class PinotController:
         found = self._call("GET", f"/tables/{name}/consumingSegmentsInfo")
         return dict(found["_segmentToConsumingInfoMap"])
 
-    def _call(
-        self, method: str, path: str, body: dict[str, Any] | None = None, *, missing_is_none: bool = False
-    ) -> Any:
-        with translated(f"controller {self._address}"):
-            answer = self._http.request(method, path, json=body)
-        if answer.status_code == httpx.codes.NOT_FOUND and missing_is_none:
+    def _found(self, method: str, path: str) -> dict[str, Any] | None:
+        """Return the response of the controller; None if the path does not exist."""
+        answer = self._sent(method, path, None)
+        if answer.status_code == httpx.codes.NOT_FOUND:
             return None
-        _raise_for(answer, f"{method} {path}")
-        return answer.json()
+        return _document(answer, f"{method} {path}")
+
+    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        return _document(self._sent(method, path, body), f"{method} {path}")
+
+    def _sent(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+        with translated(f"controller {self._address}"):
+            return self._http.request(method, path, json=body)
+
+
+def _document(answer: httpx.Response, operation: str) -> dict[str, Any]:
+    """Return the JSON object in a response. Raises the errors of `_raise_for`, and AnalyticsError."""
+    _raise_for(answer, operation)
+    try:
+        found = answer.json()
+    except (ValueError, RecursionError) as error:
+        raise AnalyticsError(
+            f"Pinot's response to {operation} is not JSON",
+            advice="check that pinot.controller is the address of a controller",
+        ) from error
+    if not isinstance(found, dict):
+        raise AnalyticsError(f"Pinot's response to {operation} is not a JSON object")
+    return found
 
 
 def _raise_for(answer: httpx.Response, operation: str) -> None:

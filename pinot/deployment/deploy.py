@@ -48,7 +48,7 @@ def plan(
     changes = []
     for table, placement in wanted.items():
         schema, document = controller.schema(table.name), controller.table(table.name)
-        if table.name in recreate and document is not None:
+        if table.name in recreate and (document is not None or schema is not None):
             changes.append(SchemaChange(table.name, "table", DeploymentStep.RECREATE))
             continue
         changes.append(judge_schema(table, schema))

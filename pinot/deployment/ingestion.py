@@ -4,10 +4,12 @@ rereads the topic."""
 from __future__ import annotations
 
 from pinot.deployment.controller import PinotController
+from pinot.rows import checked_rows
 
 _CONSUMING = "CONSUMING"
 
 
+@checked_rows
 def positions(controller: PinotController, table: str) -> dict[int, int]:
     """Map each partition of a table's topic to the next offset that Pinot will consume.
 

@@ -6,6 +6,7 @@ as in `pinot.queries`.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -82,10 +83,11 @@ def _chosen(places: Sequence[TopicPartition]) -> dict[str, Value]:
 
 
 def _hours(rows: Sequence[Row], unit_ms: int) -> dict[TopicPartition, list[LoadHour]]:
-    """Convert result rows to hourly loads. `unit_ms`: unit of the hour column."""
+    """Convert result rows to hourly loads, without impossible ones. `unit_ms`: unit of the hour column."""
     found: dict[TopicPartition, list[LoadHour]] = defaultdict(list)
-    for topic, number, hour, begin, mean, p95, most in rows:
-        found[TopicPartition(topic, int(number))].append(
-            LoadHour(int(hour) * unit_ms, int(begin), float(mean), float(p95), float(most))
-        )
+    for topic, number, hour, begin, *loads in rows:
+        mean, p95, most = map(float, loads)
+        if math.isfinite(mean + p95 + most):
+            place = TopicPartition(topic, int(number))
+            found[place].append(LoadHour(int(hour) * unit_ms, int(begin), mean, p95, most))
     return found

@@ -5,6 +5,7 @@ Conventions as in `queries.py`. Rows contain sums and means; `pmp.loads` convert
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -13,7 +14,6 @@ from mirror.model.topics import is_legal_topic
 from pinot.client import PinotClient, Row, Value
 from pinot.partitions.pages import (
     MOST_TOPICS,
-    ON_PAGE,
     PAGE_PARTITIONS,
     Grain,
     QueryPage,
@@ -58,6 +58,11 @@ class PartitionRates(NamedTuple):
     longest_ms: int
     shrunk: int
     size_bytes: float
+
+    @property
+    def is_possible(self) -> bool:
+        """False if a rate is NaN or infinite: a foreign row is in the table."""
+        return math.isfinite(self.inflow + self.sampled + (self.messages or 0.0) + self.growth_bytes)
 
 
 _WEIGHT: Final = "samples * (case when hour_ms < %(window)s then %(inside)s / 3600000.0 else 1 end)"
@@ -144,18 +149,18 @@ def partition_rates_pages(
     Only one page is in memory at a time.
     """
     select = _COLUMNS[grain].format(inflow=_INFLOW[grain][statistic])
-    wanted = None if topics is None else set(topics)
     given = bounds(cluster, when) if grain is Grain.SAMPLES else _hours(cluster, when)
-    statement = (
-        f"select topic, kafka_partition, {select} from {grain.table} {grain.where} {ON_PAGE} "  # noqa: S608
-        f"group by topic, kafka_partition limit {2 * page_partitions}"
-    )
 
     @checked_rows
     def of_page(page: QueryPage) -> list[PartitionRates]:
-        rows = client.ask(statement, given | page.parameters).rows
-        chosen = (row for row in rows if wanted is None or row[0] in wanted)
-        return [_rates(row, statistic) for row in chosen if is_legal_topic(row[0])]
+        rows = client.ask(
+            f"select topic, kafka_partition, {select} "  # noqa: S608
+            f"from {grain.table} {grain.where} {page.condition} "
+            f"group by topic, kafka_partition limit {2 * page_partitions}",
+            given | page.parameters,
+        ).rows
+        found = (_rates(row, statistic) for row in rows if is_legal_topic(row[0]))
+        return [rates for rates in found if rates.is_possible]
 
     return answered(pages(client, grain, given, topics=topics, page_partitions=page_partitions), of_page)
 
@@ -182,8 +187,8 @@ def _rates(row: Row, statistic: Statistic) -> PartitionRates:
         oldest_ms=int(oldest),
         begin_ms=int(begin),
         broker=int(broker),
-        inflow=inflow / weight if statistic is Statistic.MEAN else float(inflow),
-        sampled=sampled / weight,
+        inflow=float(inflow) / (weight if statistic is Statistic.MEAN else 1),
+        sampled=float(sampled) / weight,
         messages=None if least < 0 else messages / weight,
         growth_bytes=float(growth_bytes),
         growth_ms=int(growth_ms),
@@ -264,7 +269,8 @@ def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int
         for direction in ("desc", "asc"):
             answer = client.ask(
                 f"select topic, kafka_partition, {', '.join((*_SUMS, *_KNOWN))} "  # noqa: S608
-                f"from partitionMetricsHourly {Grain.HOURS.where} {ON_PAGE} group by topic, kafka_partition "
+                f"from partitionMetricsHourly {Grain.HOURS.where} {page.condition} "
+                "group by topic, kafka_partition "
                 f"having {_KNOWN[0]} > 0 and {_KNOWN[1]} > 0 "
                 f"order by {_CHANGE} {direction} limit {int(limit)}",
                 given | page.parameters,

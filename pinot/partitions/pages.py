@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -54,11 +54,8 @@ class Grain(StrEnum):
 
 _TABLES: Final = {Grain.SAMPLES: PARTITION_METRICS, Grain.HOURS: PARTITION_METRICS_HOURLY}
 
-ON_PAGE: Final = (
-    "and topic >= %(first)s and topic <= %(last)s "
-    "and kafka_partition >= %(low)s and kafka_partition < %(high)s"
-)
-"""SQL condition that is appended to `Grain.where`; `QueryPage.parameters` has its values."""
+_IN_RANGE: Final = "and topic >= %(first)s and topic <= %(last)s"
+_NAMED: Final = "and topic in (%(topics)s)"
 
 
 def bounds(cluster: str, when: TimeRange) -> dict[str, Value]:
@@ -68,17 +65,30 @@ def bounds(cluster: str, when: TimeRange) -> dict[str, Value]:
 
 @dataclass(frozen=True)
 class QueryPage:
-    """Part of a query: topics from `first` to `last`, and partition numbers from `low` to below `high`."""
+    """Part of a query: topics from `first` to `last`, and partition numbers from `low` to below `high`.
+
+    `topics`: the only topics of the page; empty if the page has all topics from `first` to `last`.
+    """
 
     first: str
     last: str
     low: int = 0
     high: int = _EVERY_NUMBER
+    topics: tuple[str, ...] = ()
+
+    @property
+    def condition(self) -> str:
+        """SQL condition that is appended to `Grain.where`; `parameters` has its values."""
+        topics = _NAMED if self.topics else _IN_RANGE
+        return f"{topics} and kafka_partition >= %(low)s and kafka_partition < %(high)s"
 
     @property
     def parameters(self) -> dict[str, Value]:
-        """Parameters of the condition `ON_PAGE`."""
-        return {"first": self.first, "last": self.last, "low": self.low, "high": self.high}
+        """Parameter values for `condition`."""
+        numbers: dict[str, Value] = {"low": self.low, "high": self.high}
+        return numbers | (
+            {"topics": self.topics} if self.topics else {"first": self.first, "last": self.last}
+        )
 
 
 @checked_rows
@@ -94,14 +104,21 @@ def pages(
     `topics`: None means all topics. Rows with invalid topics or partition numbers are skipped."""
     if topics is not None and not topics:
         return iter(())
-    only = "" if topics is None else "and topic in (%(topics)s)"
+    only = "" if topics is None else _NAMED
     answer = client.ask(
         f"select topic, max(kafka_partition) from {grain.table} {grain.where} {only} "  # noqa: S608
         f"group by topic limit {MOST_TOPICS}",
         given if topics is None else {**given, "topics": list(topics)},
     )
-    sizes = ((topic, min(int(highest) + 1, MOST_PARTITIONS)) for topic, highest in answer.rows)
-    return cut(sorted(size for size in sizes if is_legal_topic(size[0])), page_partitions)
+    found = ((topic, min(int(highest) + 1, MOST_PARTITIONS)) for topic, highest in answer.rows)
+    sizes = sorted(size for size in found if is_legal_topic(size[0]))
+    whole = cut(sizes, page_partitions)
+    return whole if topics is None else (_naming(page, sizes) for page in whole)
+
+
+def _naming(page: QueryPage, sizes: Sequence[tuple[str, int]]) -> QueryPage:
+    """Return a page that is limited to the topics in `sizes`. Other topics may lie between them."""
+    return replace(page, topics=tuple(topic for topic, _ in sizes if page.first <= topic <= page.last))
 
 
 def answered(pages: Iterator[QueryPage], ask: Callable[[QueryPage], T]) -> Iterator[T]:

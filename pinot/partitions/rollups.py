@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pinot.client import PinotClient
-from pinot.partitions.pages import ON_PAGE, PAGE_PARTITIONS, Grain, bounds, pages
+from pinot.partitions.pages import PAGE_PARTITIONS, Grain, bounds, pages
 from pinot.rows import checked_rows
 from pinot.tables import UNKNOWN, LogGrowth, PartitionMetricHourly, SampledPartition
 from pinot.time_range import TimeRange
 
 HOUR_MS: Final = 3_600_000
 
+_NEWEST_DATACENTER: Final = "lastwithtime(datacenter, time_ms, 'string')"
+"""The settings may rename a datacenter within the hour, but the key of a rollup does not contain it."""
 _COLUMNS: Final = (
     "lastwithtime(broker, time_ms, 'long'), count(*), avg(inflow_bytes_per_second), "
     "percentile(inflow_bytes_per_second, 95), "
@@ -67,9 +69,9 @@ def hour_pages(
     grain = Grain.SAMPLES
     for page in pages(client, grain, given, page_partitions=page_partitions):
         answer = client.ask(
-            f"select datacenter, topic, kafka_partition, {_COLUMNS} "  # noqa: S608
-            f"from {grain.table} {grain.where} {ON_PAGE} "
-            f"group by datacenter, topic, kafka_partition limit {2 * page_partitions}",
+            f"select {_NEWEST_DATACENTER}, topic, kafka_partition, {_COLUMNS} "  # noqa: S608
+            f"from {grain.table} {grain.where} {page.condition} "
+            f"group by topic, kafka_partition limit {2 * page_partitions}",
             given | page.parameters,
         )
         yield _all_hourly(hour, answer.rows)

@@ -20,7 +20,6 @@ from pinot.time_range import TimeRange
 
 TOPICS_AT_ONCE: Final = 500
 """Maximum number of topics in one query, because the query names each topic."""
-HOURS_AT_ONCE: Final = 24 * 90
 _NO_LIMIT: Final = 10**18
 _DAY_MS: Final = 24 * HOUR_MS
 
@@ -118,7 +117,7 @@ def _rows(
         f"sum(case when {is_alone} then 0 when {messages} < 0 then 0 else {messages} end), "
         f"sum(case when {is_alone} then 0 when {size} > %(half)s then 1 else 0 end) "
         f"from {grain.table} {grain.where} and topic in (%(topics)s) "
-        f"group by {_HOUR[grain]} limit {HOURS_AT_ONCE}",
+        f"group by {_HOUR[grain]} limit {when.length_ms // HOUR_MS + 3}",  # more than the hours of the range
         given,
     )
     return {int(row[0]) * _UNIT_MS[grain]: _row(row, grain) for row in answer.rows}

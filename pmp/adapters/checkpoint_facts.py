@@ -41,11 +41,24 @@ def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
 
 
 def _kept(session: SparkSession, folder: str) -> dict[str, int] | None:
-    """Return the settings stored in the checkpoint folder; None if the folder is new."""
-    if _exists(session, f"{folder}/{_FILE}"):
-        found: dict[str, int] = json.loads(_read(session, f"{folder}/{_FILE}"))
-        return found
-    return _BEFORE_FACTS if _exists(session, f"{folder}/samples") else None
+    """Return the settings stored in the checkpoint folder, None for a new folder.
+
+    The folder is new as long as no query has used it: a damaged file then comes from an interrupted first
+    start. Raises ConfigError for a damaged file in a used folder.
+    """
+    path, is_used = f"{folder}/{_FILE}", _exists(session, f"{folder}/samples")
+    if not _exists(session, path):
+        return _BEFORE_FACTS if is_used else None
+    try:
+        return {"buckets": int(json.loads(_read(session, path))["buckets"])}
+    except (Py4JJavaError, ValueError, LookupError, TypeError) as error:
+        if not is_used:
+            return None
+        if isinstance(error, Py4JJavaError):
+            raise
+        raise ConfigError(
+            f"cannot parse {path}", advice='write {"buckets": N} to it; N: pmp.job.buckets of the first run'
+        ) from error
 
 
 def _exists(session: SparkSession, path: str) -> bool:

@@ -38,11 +38,11 @@ class CheckpointLocks:
             path.parent.mkdir(parents=True, exist_ok=True)
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise ConfigError(
-                f"cannot write pmp.job.checkpoint_folder {self._name}: {error.strerror}"
-            ) from error
+            raise self._unusable(error) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(lock, 0)
+            os.write(lock, f"process {os.getpid()} on {socket.gethostname()}".encode())
         except BlockingIOError as error:
             holder = os.read(lock, 200).decode(errors="replace")
             os.close(lock)
@@ -50,9 +50,13 @@ class CheckpointLocks:
                 f"another job ({holder}) uses the checkpoint {self._name}",
                 advice="stop it, or set a different pmp.job.checkpoint_folder or pmp.job.shard",
             ) from error
-        os.ftruncate(lock, 0)
-        os.write(lock, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        except OSError as error:
+            os.close(lock)  # otherwise the next attempt would find the lock taken
+            raise self._unusable(error) from error
         self._held[name] = lock
+
+    def _unusable(self, error: OSError) -> ConfigError:
+        return ConfigError(f"cannot write pmp.job.checkpoint_folder {self._name}: {error.strerror}")
 
     def release(self, name: str) -> None:
         """Release the lock; no effect if this object does not have it."""

@@ -64,8 +64,8 @@ class GroupLeadership(ThreadService):
         while not self._stopping.is_set():
             try:
                 self._take_part()
-            except KafkaError as error:
-                if not error.retriable:
+            except Exception as error:  # noqa: BLE001 - top of a service loop
+                if not (isinstance(error, KafkaError) and error.retriable):
                     self.failure = error
                     _log.exception("cannot join the samplers' group", topic=self._topic)
                     return

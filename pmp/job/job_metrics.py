@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -18,6 +18,14 @@ TOO_OLD: Final = "too_old"
 """Name of the count of samples dropped because of their age."""
 
 _BY_CLUSTER: Final = ("cluster",)
+
+
+class _Timed(Protocol):
+    @property
+    def timestamp(self) -> str: ...
+
+
+_Report = TypeVar("_Report", bound=_Timed)
 
 
 class JobMetrics:
@@ -119,6 +127,15 @@ class _RollupRows(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily("headrace_pmp_rollup_rows", "Hourly rows written", value=self._rows())
+
+
+def unseen(reports: Sequence[_Report], last: str) -> Sequence[_Report]:
+    """Return the progress reports after the report of the time `last`; all if it is not among them.
+
+    Spark orders the reports. Their times may go back, because they are of the wall clock.
+    """
+    times = [report.timestamp for report in reports]
+    return reports[len(times) - times[::-1].index(last) :] if last in times else reports
 
 
 def expired(progress: Mapping[str, Any]) -> int:

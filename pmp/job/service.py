@@ -31,7 +31,7 @@ from pmp.adapters.checkpoint_facts import hold_to_facts
 from pmp.adapters.checkpoint_locks import CheckpointLocks
 from pmp.job.executors import ExecutorWatch, executors_of, watch_of
 from pmp.job.first_samples import awaited
-from pmp.job.job_metrics import JobMetrics, expired
+from pmp.job.job_metrics import JobMetrics, expired, unseen
 from pmp.job.spark_session import GONE, is_alive
 from pmp.job.streams import Configuration, QueryStream, start_stream, streams
 from pmp.rounds import ThreadService
@@ -250,20 +250,19 @@ class PmpService(ThreadService):
         if not query.isActive:
             self._note_failure(name, running, query.exception())
             return
-        for progress in query.recentProgress:
-            if progress.timestamp > running.last_report:
-                running.last_report, running.reported_at = progress.timestamp, now
-                running.problem, running.failures = "", 0
-                self._note_success(name, now)
-                report = json.loads(progress.json)
-                self._metrics.record(name, report, self._clock.now_ms())
-                self._log_backlog(name, running.stream, report, now)
-                if lost := expired(report):
-                    _log.warning(
-                        "samples expired before they were read; raise the retention of the sample topics",
-                        cluster=name,
-                        records=lost,
-                    )
+        for progress in unseen(query.recentProgress, running.last_report):
+            running.last_report, running.reported_at = progress.timestamp, now
+            running.problem, running.failures = "", 0
+            self._note_success(name, now)
+            report = json.loads(progress.json)
+            self._metrics.record(name, report, self._clock.now_ms())
+            self._log_backlog(name, running.stream, report, now)
+            if lost := expired(report):
+                _log.warning(
+                    "samples expired before they were read; raise the retention of the sample topics",
+                    cluster=name,
+                    records=lost,
+                )
         if not running.problem and self._is_stuck(running, query, now):
             running.problem = "the query makes no progress; check that the cluster responds"
             self._report(name, running)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ class LastKnown:
         """Store a load report. If the file cannot be written, log this and keep the report in memory."""
         self._memory[cluster] = CachedReport(report, now_ms)
         written_ms = self._written_ms.get(cluster)
-        if self._folder is None or (written_ms is not None and now_ms - written_ms < WRITE_EVERY_MS):
+        if self._folder is None or (written_ms is not None and 0 <= now_ms - written_ms < WRITE_EVERY_MS):
             return
         self._written_ms[cluster] = now_ms
         path = self._path(cluster)
@@ -101,6 +102,6 @@ def _read(path: Path) -> CachedReport | None:
         return CachedReport(report, document["answered_ms"])
     except FileNotFoundError:
         return None
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         _log.warning("cannot read the stored loads", path=str(path), problem=str(error))
         return None

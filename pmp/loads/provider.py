@@ -66,11 +66,16 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class _LookedUp(Generic[_Key, _Value]):
-    """Rollups of some topics, cached since they were read at `at_ms` (epoch ms)."""
+    """Rollups of `topics` that were read at `at_ms` and are reused until `until_ms` (epoch ms)."""
 
     topics: frozenset[str]
     found: Mapping[_Key, _Value]
     at_ms: int
+    until_ms: int
+
+    def answers(self, topics: Set[str], now_ms: int) -> bool:
+        """Return whether the rollups can be reused for `topics`."""
+        return topics <= self.topics and self.at_ms <= now_ms < self.until_ms
 
 
 class PinotLoadProvider:
@@ -82,6 +87,7 @@ class PinotLoadProvider:
         self._client = client
         self._settings = settings
         self._provider = settings.provider
+        self._refresh_ms = int(settings.provider.refresh_seconds * 1000)
         self._clock = clock
         self._inputs = inputs or ProviderInputs()
         folder = settings.provider.cache_folder
@@ -177,11 +183,10 @@ class PinotLoadProvider:
         Queries Pinot at most once in `refresh_seconds`, whether the last query succeeded or failed.
         """
         remembered = self._last_known.recall(cluster)
-        refresh_ms = self._provider.refresh_seconds * 1000
-        if remembered and 0 <= now_ms - remembered.answered_ms < refresh_ms:
+        if remembered and 0 <= now_ms - remembered.answered_ms < self._refresh_ms:
             return remembered.report, ""
         failure = self._failures.get(cluster)
-        if failure is None or not 0 <= now_ms - failure.at_ms < refresh_ms:
+        if failure is None or not 0 <= now_ms - failure.at_ms < self._refresh_ms:
             try:
                 report = self._whole(cluster, now_ms, remembered)
             except HeadraceError as error:
@@ -250,14 +255,14 @@ class PinotLoadProvider:
     ) -> Mapping[TopicPartition, PartitionLoad]:
         """Return seasonal loads of partitions without samples; empty if Pinot fails.
 
-        The loads come from the rollups. Results are reused within an hour of the clock, unless partitions of
-        further topics lack samples.
+        The loads come from the rollups. Results are reused within an hour of the clock, and failures for
+        `refresh_seconds`, unless partitions of further topics lack samples.
         """
         topics = frozenset(partition.topic for partition in partitions if partition not in known.loads)
         if not topics:
             return {}
         before = self._seasonal.get(cluster)
-        if before and topics <= before.topics and before.at_ms // HOUR_MS == now_ms // HOUR_MS:
+        if before and before.answers(topics, now_ms):
             return before.found
         name = self._inputs.name_of(cluster)
         reading = RateOptions(
@@ -276,12 +281,14 @@ class PinotLoadProvider:
             return partition_loads(rates, reading)
 
         wanted = [partition for partition in partitions if partition.topic in topics]
+        loads: Mapping[TopicPartition, PartitionLoad] = {}
+        until_ms = (now_ms // HOUR_MS + 1) * HOUR_MS
         try:
             loads = seasonal_loads(wanted, now_ms, loads_of)
         except HeadraceError as error:
             _log.warning("cannot estimate seasonal loads", cluster=cluster, problem=str(error))
-            return {}
-        self._seasonal[cluster] = _LookedUp(topics, loads, now_ms)
+            until_ms = now_ms + self._refresh_ms
+        self._seasonal[cluster] = _LookedUp(topics, loads, now_ms, until_ms)
         return loads
 
     def _topic_means(
@@ -296,8 +303,7 @@ class PinotLoadProvider:
         if not missing:
             return {}
         looked_up = self._means.get(cluster)
-        refresh_ms = self._provider.refresh_seconds * 1000
-        if looked_up and missing <= looked_up.topics and 0 <= now_ms - looked_up.at_ms < refresh_ms:
+        if looked_up and looked_up.answers(missing, now_ms):
             return looked_up.found
         when = TimeRange.up_to(now_ms, int(self._provider.topic_history_hours * HOUR_MS))
         means = {}
@@ -307,7 +313,7 @@ class PinotLoadProvider:
                 means[row.topic] = row
         except HeadraceError as error:
             _log.warning("cannot query loads by topic", cluster=cluster, problem=str(error))
-        self._means[cluster] = _LookedUp(frozenset(missing), means, now_ms)
+        self._means[cluster] = _LookedUp(frozenset(missing), means, now_ms, now_ms + self._refresh_ms)
         return means
 
     def _is_averaged(self, name: str) -> bool:

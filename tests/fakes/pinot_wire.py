@@ -1,12 +1,13 @@
-"""Fake Pinot broker that answers every query with a given body."""
+"""Fake Pinot broker and controller that answer every request with a given body."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
+from typing import Any
 
 from pinot.settings import PinotSettings
 
@@ -15,7 +16,8 @@ from pinot.settings import PinotSettings
 def answering(
     body: Callable[[str], bytes], attempts: int = 3, headers: Mapping[str, str] | None = None
 ) -> Iterator[PinotSettings]:
-    """Run the broker. `body`: of the response to a query, with status 200; `headers`: additional headers."""
+    """Run the server. `body`: of the response to a query or a path, with status 200; `headers`: additional
+    headers."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -23,7 +25,12 @@ def answering(
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            answer = body(asked["sql"])
+            self._respond(body(asked["sql"]))
+
+        def do_GET(self) -> None:
+            self._respond(body(self.path))
+
+        def _respond(self, answer: bytes) -> None:
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))
             for name, value in (headers or {}).items():
@@ -38,7 +45,8 @@ def answering(
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
-        yield PinotSettings(broker=f"127.0.0.1:{server.server_port}", attempts=attempts)
+        address = f"127.0.0.1:{server.server_port}"
+        yield PinotSettings(broker=address, controller=address, attempts=attempts)
     finally:
         server.shutdown()
         thread.join()
@@ -53,3 +61,12 @@ def columns_of(sql: str) -> int:
         depth += (character == "(") - (character == ")")
         found += character == "," and not depth
     return found
+
+
+def answer_of(rows: Sequence[Sequence[Any]], sql: str) -> bytes:
+    """Return the response of Pinot with these rows, complete from one server."""
+    width = columns_of(sql)
+    schema = {"columnNames": ["n"] * width, "columnDataTypes": ["LONG"] * width}
+    servers = {"numServersQueried": 1, "numServersResponded": 1}
+    table = {"dataSchema": schema, "rows": rows}
+    return json.dumps({"resultTable": table, "exceptions": [], **servers}).encode()

@@ -49,17 +49,22 @@ function App() {
   const [trouble, setTrouble] = useState(null);
   const [login, setLogin] = useState(0);
   useEffect(() => {
+    let isGone = false;
     const load = Object.hasOwn(PAGES, route.name) && PAGES[route.name];
     if (!load) {
       setTrouble({ message: "page not found", advice: "choose a page from the menu" });
       setPage(null);
-      return;
+      return undefined;
     }
     load().then((module) => {
+      if (isGone) return;
       setTrouble(null);
       setPage({ name: route.name, module });
       document.title = `${module.title(route)} · Headrace`;
-    }, () => setTrouble({ message: "cannot load this page", advice: "check that the instance is running, then reload" }));
+    }, () => isGone || setTrouble({ message: "cannot load this page", advice: "check that the instance is running, then reload" }));
+    return () => {
+      isGone = true;
+    };
   }, [route.name, route.argument]);
   useFocus(`${route.name}/${route.argument}`);
   const isCurrent = page && page.name === route.name;

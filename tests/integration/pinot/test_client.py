@@ -79,7 +79,7 @@ def test_named_queries_answer_and_refuse(metrics_world: MetricsWorld) -> None:
         ask(client, "freshness", RANGE, {"colour": "red"})
     with pytest.raises(InvalidRequest, match="mean, p95, max"):
         ask(client, "loads", RANGE, {"cluster": cluster, "statistic": "median"})
-    with pytest.raises(InvalidRequest, match="is not a float"):
+    with pytest.raises(InvalidRequest, match="must be a number"):
         ask(client, "offending", RANGE, {"cluster": cluster, "usable_bytes_per_second": "much"})
 
 

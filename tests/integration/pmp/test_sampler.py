@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,7 +34,6 @@ def a_sampler(
     address: str,
     topic: str,
     interval_seconds: float = 60.0,
-    leads: threading.Event | None = None,
     clock: Clock | None = None,
 ) -> Iterator[Sampler]:
     cluster = KafkaCluster(bootstrap_servers=address)
@@ -44,7 +42,6 @@ def a_sampler(
         KafkaClusterProbe(cluster, clock or SystemClock()),
         SampleTopic(cluster, topic, 2),
         interval_seconds,
-        leads.is_set if leads else lambda: True,
     )
     try:
         yield sampler
@@ -90,22 +87,6 @@ def test_samples_say_what_was_written(kafka_pair: KafkaPair) -> None:
     assert all(one["bytes_out_per_second"] is None and one["cpu"] is None for one in decoded)
     made = KafkaAdmin(KafkaCluster(bootstrap_servers=address)).describe([samples])[samples]
     assert (made.partitions, made.settings["retention.ms"]) == (2, "3600000")
-
-
-def test_only_the_leader_measures(kafka_pair: KafkaPair) -> None:
-    address, samples = kafka_pair.source.address, fresh_name("__samples")
-    leads = threading.Event()
-    with a_sampler(address, samples, 0.05, leads) as sampler:
-        sampler.start()
-        leads.set()
-        wait_until(lambda: sampler.rounds >= 1)
-        leads.clear()
-        wait_until(lambda: not sampler.remembers)
-        rounds = sampler.rounds
-        leads.set()
-        wait_until(lambda: sampler.rounds > rounds)
-        assert sampler.healthy
-    assert sampler.failure is None
 
 
 def test_samplers_of_a_cluster_take_turns(kafka_pair: KafkaPair) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from mirror.errors import AnalyticsError, HeadraceError
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives import Objective
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition, TopicSelection
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.burn.pieces import TimeRangePiece
@@ -29,8 +28,10 @@ from pinot.history.latency import latency_steps
 from pinot.partitions import load_queries, offending_partitions, rollups
 from pinot.partitions.pages import Grain
 from pinot.time_range import TimeRange
+from pmp.loads.provider import PinotLoadProvider
+from pmp.settings import PmpSettings
 from tests.fakes.clock import ManualClock
-from tests.fakes.pinot_wire import answering, columns_of
+from tests.fakes.pinot_wire import answer_of, answering, columns_of
 
 NOW_MS: Final = 1_795_000_000_000
 WHEN: Final = TimeRange.up_to(NOW_MS, 3_600_000)
@@ -56,6 +57,10 @@ def late(client: PinotClient) -> object:
     return lateness_of(SUBJECT, found, 1_000)
 
 
+def loads(client: PinotClient) -> object:
+    return PinotLoadProvider(client, PmpSettings(), ManualClock(NOW_MS)).loads(ClusterRef("c"), PLACES)
+
+
 QUESTIONS: Final[Sequence[Callable[[PinotClient], object]]] = (
     lambda client: client.ask("select n from t limit 1"),
     lambda client: queries.latency_by_partition(client, WHEN),
@@ -79,6 +84,7 @@ QUESTIONS: Final[Sequence[Callable[[PinotClient], object]]] = (
     judged,
     past,
     late,
+    loads,
 )
 BODIES: Final = (
     b"",
@@ -113,12 +119,7 @@ class Wire:
         if self.body is not None:
             return self.body
         width = columns_of(sql)
-        rows = [[row[number % len(row)] for number in range(width)] for row in self.rows]
-        schema = {"columnNames": ["n"] * width, "columnDataTypes": ["LONG"] * width}
-        table = {"dataSchema": schema, "rows": rows}
-        return json.dumps(
-            {"resultTable": table, "exceptions": [], "numServersQueried": 1, "numServersResponded": 1}
-        ).encode()
+        return answer_of([[row[number % len(row)] for number in range(width)] for row in self.rows], sql)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 import httpx
@@ -266,6 +266,34 @@ def asked(
 
 def credentials_of(secret: str = "secret") -> FleetCredentials:
     return FleetCredentials(lambda: secret, ManualClock())
+
+
+class InParts(Answering):
+    """Transport whose responses arrive in parts of 1 KiB."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        whole = await super().handle_async_request(request)
+        return httpx.Response(whole.status_code, headers=whole.headers, stream=Parts(self.body))
+
+
+class Parts(httpx.AsyncByteStream):
+    """A body that arrives in parts of 1 KiB."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for start in range(0, len(self._body), 1024):
+            await asyncio.sleep(0)
+            yield self._body[start : start + 1024]
+
+
+def test_the_time_for_a_large_response_grows_with_its_size_only() -> None:
+    credentials = credentials_of()
+    transport = InParts(credentials)
+    transport.body = b"[" + b" " * 24 * 2**20 + b"]"
+    (reply,) = asked(transport, credentials, ["two"], 5.0)
+    assert (reply.state, reply.value) == (AnswerState.ANSWERED, [])
 
 
 def test_of_many_only_some_are_asked_at_once_and_all_answer_in_their_order() -> None:

@@ -149,6 +149,19 @@ def test_an_action_needs_a_body_of_json(kind: str) -> None:
         assert answer.status_code == 200
 
 
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize("kind", ["", "text/html", "application/octet-stream"])
+def test_a_change_needs_a_body_of_json(method: str, kind: str) -> None:
+    site = Site()
+    site.create()
+    sent = {"If-Match": "*"} | ({"Content-Type": kind} if kind else {})
+    answer = site.client.request(method, "/v1/datastreams/orders", content=b"{}", headers=sent)
+    assert (answer.status_code, answer.json()["kind"]) == (415, "BodyNotJson")
+    merge_patch = {**sent, "Content-Type": "application/merge-patch+json"}
+    answer = site.client.patch("/v1/datastreams/orders", content=b'{"owner": "x"}', headers=merge_patch)
+    assert answer.status_code == 200
+
+
 def test_actions_of_brooklins_clients_have_no_body() -> None:
     site = Site()
     site.create()

@@ -307,7 +307,7 @@ def test_the_interface_describes_itself(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("path", "allowed"),
-    [("/v1/datastreams", "GET, POST"), ("/v1/datastreams/orders", "DELETE, GET, PATCH, PUT")],
+    [("/v1/datastreams", "GET, HEAD, POST"), ("/v1/datastreams/orders", "DELETE, GET, HEAD, PATCH, PUT")],
 )
 def test_a_method_that_is_not_possible_is_refused_with_those_that_are(
     client: Client, path: str, allowed: str

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from mirror.errors import Refused
 from mirror.model.rows import Column, ColumnType
-from pinot.deployment.deploy import DeploymentStep, judge_schema, judge_table
+from pinot.deployment.deploy import DeploymentStep, apply, judge_schema, judge_table, plan
 from pinot.schemas import Placement, pinot_schema, pinot_table
 from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, Table
 
@@ -84,3 +86,44 @@ def test_a_secret_by_value_is_replaced_by_its_reference_and_not_again() -> None:
     assert (
         judge_table(PARTITION_METRICS, wanted, shown, frozenset({"${OURS}"})).step is DeploymentStep.UNCHANGED
     )
+
+
+class HalfDropped:
+    """A controller whose table was dropped, but not its schema."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.left: dict[str, Any] | None = pinot_schema(GROWN)
+
+    def schema(self, _: str) -> dict[str, Any] | None:
+        return self.left
+
+    def table(self, _: str) -> dict[str, Any] | None:
+        return None
+
+    def drop(self, name: str) -> None:
+        self.calls.append(f"drop {name}")
+
+    def put_schema(self, document: dict[str, Any], *, exists: bool) -> None:
+        self.calls.append(f"put schema {document['schemaName']} {exists}")
+
+    def put_table(self, document: dict[str, Any], *, exists: bool) -> None:
+        self.calls.append(f"put table {document['tableName']} {exists}")
+
+
+def test_a_recreation_that_was_interrupted_between_table_and_schema_is_completed() -> None:
+    controller: Any = HalfDropped()
+    wanted = {PARTITION_METRICS: PLACEMENT}
+    with pytest.raises(Refused, match="column more would be removed"):
+        apply(controller, wanted)
+    assert not controller.calls
+    name = PARTITION_METRICS.name
+    assert [change.step for change in apply(controller, wanted, [name])] == [DeploymentStep.RECREATE]
+    assert controller.calls == [f"drop {name}", f"put schema {name} False", f"put table {name} False"]
+
+
+def test_the_recreation_of_a_table_that_does_not_exist_creates_it() -> None:
+    controller: Any = HalfDropped()
+    controller.left = None
+    steps = [change.step for change in plan(controller, {PARTITION_METRICS: PLACEMENT}, ["partitionMetrics"])]
+    assert steps == [DeploymentStep.CREATE, DeploymentStep.CREATE]

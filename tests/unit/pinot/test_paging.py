@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinot.client import PinotClient
+from pinot.partitions.load_queries import partition_rates
 from pinot.partitions.pages import PAGES_AT_ONCE, QueryPage, answered, cut
+from pinot.time_range import TimeRange
+from tests.fakes.pinot_wire import answer_of, answering
 
 sizes = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(1, 25), max_size=12)
 
@@ -63,3 +68,17 @@ def test_a_question_that_fails_ends_the_answers() -> None:
     with pytest.raises(ValueError, match="2"):
         next(answers)
     assert result.opened <= 3 + PAGES_AT_ONCE
+
+
+def test_a_page_of_some_topics_contains_no_topic_between_them() -> None:
+    asked: list[str] = []
+
+    def body(sql: str) -> bytes:
+        asked.append(sql)
+        return answer_of([["a", 0], ["z", 0]] if "max(kafka_partition)" in sql else [], sql)
+
+    with answering(body) as broker, closing(PinotClient(broker)) as client:
+        assert partition_rates(client, "c", TimeRange(0, 3_600_000), topics=["a", "z"]) == []
+    assert len(asked) == 2
+    assert "topic in ('a', 'z')" in asked[1], "a cluster of many topics would exceed the page's limit"
+    assert "topic >=" not in asked[1]

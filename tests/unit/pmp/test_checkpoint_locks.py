@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +55,29 @@ def test_a_second_job_ends_with_one_line(tmp_path: Path) -> None:
     (line,) = done.stderr.splitlines()
     assert "another job" in line
     assert "pmp.job.checkpoint_folder" in line
+
+
+@pytest.mark.parametrize("call", ["ftruncate", "write"])
+def test_a_full_disk_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    locks = CheckpointLocks(str(tmp_path))
+    with monkeypatch.context() as disk:
+        disk.setattr(os, call, full)
+        with pytest.raises(ConfigError, match="No space left"):
+            locks.take("cluster east")
+    locks.take("cluster east")
+    with pytest.raises(Refused):
+        CheckpointLocks(str(tmp_path)).take("cluster east")
+
+
+def test_a_file_system_without_locks_is_said_to_have_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unlocked(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unlocked)
+    with pytest.raises(ConfigError, match="No locks available"):
+        CheckpointLocks(str(tmp_path)).take("cluster east")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaConfigurationError, KafkaTimeoutError
 
 from mirror.settings import KafkaCluster
 from pmp.adapters.group_leadership import GroupLeadership
@@ -79,3 +79,17 @@ def test_a_sampler_never_leads_before_its_coordinator_has_responded(sampler: Gro
     coordinator.is_away = True
     run_once(sampler, coordinator)
     assert not sampler.is_leader()
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("ca.pem"), ValueError("x"), KafkaConfigurationError()])
+def test_a_thread_that_ends_by_an_error_says_so(error: Exception) -> None:
+    class Broken(GroupLeadership):
+        def _take_part(self) -> None:
+            self._lead(True)
+            raise error
+
+    broken = Broken(KafkaCluster(bootstrap_servers="h:1"), "__samples")
+    broken.start()
+    broken.stop(10)
+    assert broken.failure is error, "otherwise the sampler would exit with status 0"
+    assert not broken.is_leader()

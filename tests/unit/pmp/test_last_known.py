@@ -36,6 +36,23 @@ def test_the_disk_is_not_written_at_every_answer(tmp_path: Path) -> None:
     assert LastKnown(tmp_path).recall(NAME) == CachedReport(REPORT, 100_000)
 
 
+def test_the_disk_is_written_again_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    store = LastKnown(tmp_path)
+    for moment in (900_000_000, 100_000):
+        store.remember(NAME, REPORT, moment)
+    assert LastKnown(tmp_path).recall(NAME) == CachedReport(REPORT, 100_000)
+
+
+def test_a_file_with_any_wrong_byte_counts_as_missing_or_is_read(tmp_path: Path) -> None:
+    LastKnown(tmp_path).remember(NAME, REPORT, 100_000)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    for at in range(len(whole)):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        found = LastKnown(tmp_path).recall(NAME)
+        assert found is None or found.answered_ms == 100_000
+
+
 def test_a_spoilt_file_and_an_unwritable_folder_harm_nothing(tmp_path: Path) -> None:
     LastKnown(tmp_path).remember(NAME, REPORT, 100_000)
     (file,) = tmp_path.iterdir()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from pmp.job.job_metrics import OBSERVATION, JobMetrics, expired
+from pmp.job.job_metrics import OBSERVATION, JobMetrics, expired, unseen
 
 PROGRESS: dict[str, Any] = {
     "numInputRows": 12,
@@ -81,3 +81,22 @@ def test_a_cluster_that_is_gone_leaves_no_gauge() -> None:
     metrics.forget("east")
     assert 'headrace_pmp_up{cluster="east"}' not in generate_latest(metrics.registry).decode()
     metrics.forget("never-seen")
+
+
+class Report:
+    """A progress report of Spark."""
+
+    def __init__(self, timestamp: str) -> None:
+        self.timestamp = timestamp
+
+
+def test_reports_are_counted_once_and_also_after_the_clock_was_set_back() -> None:
+    first, second, third = map(
+        Report, ("2026-01-01T10:00:00.000Z", "2026-01-01T10:00:10.000Z", "2026-01-01T09:00:00.000Z")
+    )
+    assert unseen([], "") == []
+    assert unseen([first, second], "") == [first, second]
+    assert unseen([first, second], second.timestamp) == []
+    assert unseen([first, second, third], second.timestamp) == [third]
+    assert unseen([first, second, third], third.timestamp) == []
+    assert unseen([third], second.timestamp) == [third], "of the query that was started again"

@@ -11,7 +11,7 @@ import pytest
 from mirror.errors import LoadUnavailable, Unreachable
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from pinot.client import PinotClient
+from pinot.client import PinotClient, QueryResult
 from pmp.loads.last_known import LastKnown
 from pmp.loads.provider import PinotLoadProvider
 from pmp.settings import PmpSettings, ProviderSettings
@@ -27,6 +27,19 @@ class AwayPinot:
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> object:
         raise Unreachable("no broker")
+
+
+class WithoutRollups:
+    """A client that has no samples, and whose table of rollups does not respond. Counts its failures."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+
+    def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
+        if "from partitionMetricsHourly " in sql:
+            self.failures += 1
+            raise Unreachable("no server has the rollups")
+        return QueryResult((), [], 0)
 
 
 def provider_with(folder: Path, measured_ms: int, answered_ms: int, clock: ManualClock) -> PinotLoadProvider:
@@ -58,3 +71,16 @@ def test_their_age_counts_from_the_measurement_and_not_from_the_answer(
             provider.loads(SOURCE, [PLACE])
     else:
         assert provider.loads(SOURCE, [PLACE]).loads[PLACE].bytes_per_second == 1000.0
+
+
+def test_rollups_that_do_not_respond_are_queried_once_per_refresh() -> None:
+    clock, pinot = ManualClock(), WithoutRollups()
+    settings = PmpSettings()
+    provider = PinotLoadProvider(cast(PinotClient, pinot), settings, clock)
+    counts = []
+    for seconds in (0.0, 0.001, settings.provider.refresh_seconds):
+        clock.advance(seconds)
+        with pytest.raises(LoadUnavailable):
+            provider.loads(SOURCE, [PLACE])
+        counts.append(pinot.failures)
+    assert counts[0] == counts[1] < counts[2]

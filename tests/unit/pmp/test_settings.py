@@ -50,3 +50,15 @@ def test_impossible_settings_are_refused(wrong: dict[str, int], sentence: str) -
 def test_a_list_of_topics_with_commas_is_refused(field: str) -> None:
     with pytest.raises(ValidationError, match=r"orders\|payments"):
         SampledCluster.model_validate({field: "orders,payments"})
+
+
+def test_a_topic_has_one_purpose() -> None:
+    with pytest.raises(ValidationError, match="samples_topic and execution_topic must differ"):
+        SampledCluster(samples_topic="s", execution_topic="s")
+    with pytest.raises(ValidationError, match="both read and written"):
+        PmpSettings(output_cluster="a", topic="s", clusters={"a": SampledCluster(samples_topic="s")})
+    with pytest.raises(ValidationError, match="both read and written"):
+        PmpSettings(
+            output_cluster="a", dead_letter_topic="s", clusters={"a": SampledCluster(execution_topic="s")}
+        )
+    PmpSettings(output_cluster="a", topic="s", clusters={"b": SampledCluster(samples_topic="s")})

@@ -1,6 +1,8 @@
 // REST calls with the user's token, which is kept until the tab is closed.
 
 const TOKEN = "headrace.token";
+/** Longest time for a response. A frozen instance accepts connections, but never responds. */
+const LONGEST_MS = 60_000;
 
 /** Error response, with the text of its problem document. */
 export class Refused extends Error {
@@ -31,20 +33,22 @@ export function headersOf(call) {
   return headers;
 }
 
-/** Send a call. Throws Refused, also if the server does not respond (status 0). */
-export async function ask(call, signal) {
+/** Send a call. Throws Refused, also if the server does not respond in time (status 0). */
+export async function ask(call, signal, longestMs = LONGEST_MS) {
   const { method = "GET", path, body } = call;
   let answer;
+  let text;
   try {
     answer = await fetch(path, {
-      method, signal, headers: headersOf(call), cache: "no-store", credentials: "same-origin",
+      method, headers: headersOf(call), cache: "no-store", credentials: "same-origin",
+      signal: AbortSignal.any([AbortSignal.timeout(longestMs), signal].filter(Boolean)),
       body: body === undefined ? undefined : JSON.stringify(body),
     });
+    text = await answer.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, { detail: "this instance does not respond", advice: "check that the instance is running, or open the pages of another instance" });
   }
-  const text = await answer.text();
   let found = null;
   try {
     found = text ? JSON.parse(text) : null;

@@ -3,6 +3,8 @@
 import { headersOf } from "./api.js";
 
 const AGAIN_MS = 3000;
+/** Time without an event or a heartbeat after which the stream is broken. The service sends a heartbeat every 15 s. */
+const SILENT_MS = 40_000;
 
 /** Parse a chunk of an event stream; return its events and the incomplete remainder. Pure. */
 export function eventsOf(text) {
@@ -25,13 +27,25 @@ export function eventsOf(text) {
 }
 
 /** Call `heard(event)` for each event and `changed(isOpen)` when the stream opens or breaks. Returns a function that stops it. */
-export function listen(heard, changed) {
+export function listen(heard, changed, silentMs = SILENT_MS) {
   const ending = new AbortController();
   let last = "";
   const read = async () => {
+    const silence = new AbortController();
+    let timer = setTimeout(() => silence.abort(), silentMs);
+    try {
+      return await readUntil(silence, () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => silence.abort(), silentMs);
+      });
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  const readUntil = async (silence, received) => {
     const headers = headersOf({ headers: { Accept: "text/event-stream" } });
     if (last) headers["Last-Event-ID"] = last;
-    const answer = await fetch("/v1/events", { headers, signal: ending.signal, cache: "no-store" });
+    const answer = await fetch("/v1/events", { headers, signal: AbortSignal.any([ending.signal, silence.signal]), cache: "no-store" });
     if (!answer.ok) return answer.status;
     changed(true);
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -39,6 +53,7 @@ export function listen(heard, changed) {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return 200;
+      received();
       const found = eventsOf(rest + value);
       rest = found.rest;
       for (const event of found.events) {

@@ -11,19 +11,20 @@ const NEWS = new EventTarget();
 export const announce = () => NEWS.dispatchEvent(new Event("news"));
 
 /** Responses of several paths, fetched now, after events, and periodically while the page is visible.
- *  `paths`: by name; null paths are not fetched. Returns { values, errors, again, isFirst }. */
+ *  `paths`: by name; null paths are not fetched. Returns { values, errors, atMs, isFirst }. */
 export function useAnswers(paths, everyMs = 5000) {
   const [state, setState] = useState({ values: {}, errors: {}, atMs: 0 });
   const key = JSON.stringify(paths);
-  const asked = useRef(null);
   useEffect(() => {
     setState({ values: {}, errors: {}, atMs: 0 });
     const ending = new AbortController();
     let isAsking = false;
+    let isNewer = false;  // an event came after the requests in progress were sent
     let timer = 0;
     const look = async () => {
       if (isAsking) return;
       isAsking = true;
+      isNewer = false;
       const wanted = Object.entries(JSON.parse(key)).filter(([, path]) => path);
       const found = await Promise.all(wanted.map(([name, path]) =>
         get(path, ending.signal).then((answer) => ({ name, answer }), (error) => ({ name, error }))));
@@ -38,14 +39,18 @@ export function useAnswers(paths, everyMs = 5000) {
         }
         return { values, errors, atMs: Date.now() };
       });
+      if (isNewer) news();
     };
-    asked.current = look;
-    look();
+    const hear = () => {
+      isNewer = isAsking;
+      look();
+    };
     const beat = setInterval(() => document.visibilityState === "visible" && look(), everyMs);
     const news = () => {
       clearTimeout(timer);
-      timer = setTimeout(look, NEWS_MS);
+      timer = setTimeout(hear, NEWS_MS);
     };
+    look();
     NEWS.addEventListener("news", news);
     return () => {
       ending.abort();
@@ -54,7 +59,7 @@ export function useAnswers(paths, everyMs = 5000) {
       NEWS.removeEventListener("news", news);
     };
   }, [key, everyMs]);
-  return { ...state, isFirst: !state.atMs, again: () => asked.current?.() };
+  return { ...state, isFirst: !state.atMs };
 }
 
 /** The current time, updated every second or every `everyMs`. */

@@ -1,6 +1,6 @@
 // Form that creates or changes a datastream, after a dry run.
 
-import { html, useState } from "../vendor/htm/standalone.module.js";
+import { html, useRef, useState } from "../vendor/htm/standalone.module.js";
 import { ask, part } from "../lib/api.js";
 import { Act, Card, Facts, Trouble, Troubles, to, useAnswers, useRefusal } from "../lib/parts.js";
 import { FIELDS, callOf, isChange, missingOf, stopsOf, unreadableOf, valuesOf } from "../views/edit.js";
@@ -11,11 +11,15 @@ export const title = ({ argument }) => (argument ? `Edit ${argument}` : "New dat
 
 export default function Edit({ argument: name }) {
   const { values, errors } = useAnswers({ definition: name ? `/v1/datastreams/${part(name)}` : null }, 600000);
-  const known = values.definition;
+  const first = useRef(null);  // an event of the service must not replace the text of the fields
+  first.current ??= values.definition;
+  const known = first.current;
+  const isOld = known && values.definition && values.definition.etag !== known.etag;
   return html`<p class="crumb"><a href="#/">Datastreams</a> ›${name && html` <a href=${to(`datastreams/${encodeURIComponent(name)}`)}>${name}</a> ›`}</p>
     <div class="head"><h1>${name ? `Edit ${name}` : "New datastream"}</h1></div>
     <${Troubles} errors=${errors} />
-    ${(!name || known) && html`<${Form} key=${known?.etag || "new"} definition=${known?.value || null} etag=${known?.etag} />`}`;
+    ${isOld && html`<div class="alert warn" role="alert"><p>The datastream was changed after this form was opened. To edit its current definition, reload the page.</p></div>`}
+    ${(!name || known) && html`<${Form} definition=${known?.value || null} etag=${known?.etag} />`}`;
 }
 
 function Form({ definition, etag }) {

@@ -30,7 +30,7 @@ export default function Usage({ query }) {
 function Days({ usage }) {
   const drawn = useMemo(() => ratesOf(usage), [usage]);
   const series = useMemo(() => drawn.series.map((one, at) => ({ ...one, ink: INKS[at], width: 2 })), [drawn]);
-  return html`<${Card} id="days" title="Mean rate by day" note=${`measured by ${usage.measured_by === "pinot" ? "Pinot" : "the metrics topic"}`}>
+  return html`<${Card} id="days" title="Mean rate by day" note=${`days in UTC, measured by ${usage.measured_by === "pinot" ? "Pinot" : "the metrics topic"}`}>
     <${Lines} times=${drawn.times} series=${series} measure=${RATE} text="Mean rate of the largest owners on each day" /><//>`;
 }
 

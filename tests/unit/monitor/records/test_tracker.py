@@ -92,11 +92,11 @@ def test_a_problem_that_returns_belongs_to_its_incident() -> None:
 
 
 def test_an_incident_closes_after_the_clock_has_gone_back() -> None:
-    book = IncidentBook()
-    book.judged(well(), 7_200_000, LOST)
-    (settling,) = book.judged(well(), 7_210_000)
+    tracker = IncidentTracker()
+    tracker.judged(well(), 7_200_000, LOST)
+    (settling,) = tracker.judged(well(), 7_210_000)
     assert settling.is_open
-    (closed,) = book.judged(well(), 3_600_000)
+    (closed,) = tracker.judged(well(), 3_600_000)
     assert (closed.id, closed.closed_ms) == (settling.id, settling.opened_ms)
 
 
