@@ -112,7 +112,7 @@ class Outbox:
 
         `delivered`: keys of the alerts that the receiver has accepted. The other alerts are sent again when
         the monitor confirms them, unless it has sent them itself. The end of an alert is sent in any case."""
-        own = self.told
+        own = self.accepted
         for notice in notices:
             if notice.key in own:
                 continue

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pmp.samples.look import LogSnapshot
+from pmp.samples.snapshot import LogSnapshot
 
 from pmp.sampler import Sampler
 from pmp.samples.sample import Sample
@@ -20,7 +20,7 @@ class GrowingCluster:
         self.looks = 0
         self.sizes: list[float] = []
 
-    def look(self) -> LogSnapshot:
+    def snapshot(self) -> LogSnapshot:
         self.looks += 1
         return replace(
             BEFORE,

@@ -49,7 +49,7 @@ def test_an_alert_that_this_monitor_has_sent_is_not_sent_again_for_its_predecess
     box.restore([a_notice("a"), a_notice("c")], [], 20.0)
     offer(box, 20.0, "a", "b", "c")
     assert names_of(box.take(30.0)) == ["c"]
-    assert box.told == {a_notice("a").key, a_notice("b").key}
+    assert box.accepted == {a_notice("a").key, a_notice("b").key}
 
 
 def test_an_outbox_without_pending_alerts_waits_for_none() -> None:

@@ -199,17 +199,17 @@ def test_nothing_is_over_while_not_all_instances_are_heard() -> None:
 def test_partitions_of_an_instance_that_responds_now_and_then_fire_like_others() -> None:
     monitor = Monitor()
     for _ in range(3):
-        assert monitor.turns(moving(STALL)) == []
-        assert monitor.turns(moving(is_complete=False)) == []
-    assert [one.kind.name for one in monitor.turns(moving(STALL))] == ["HeadracePartitionsStalled"]
+        assert monitor.run(moving(STALL)) == []
+        assert monitor.run(moving(is_complete=False)) == []
+    assert [one.kind.name for one in monitor.run(moving(STALL))] == ["HeadracePartitionsStalled"]
 
 
 def test_what_was_over_or_unseen_for_long_starts_anew() -> None:
     for between in (moving(), moving(is_complete=False)):
         monitor = Monitor()
-        monitor.turns(moving(STALL))
-        monitor.turns(between, 7)
-        assert monitor.turns(moving(STALL)) == []
+        monitor.run(moving(STALL))
+        monitor.run(between, 7)
+        assert monitor.run(moving(STALL)) == []
 
 
 def test_what_partitions_do_is_known_without_measurements() -> None:
