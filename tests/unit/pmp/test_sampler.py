@@ -6,10 +6,9 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pmp.samples.snapshot import LogSnapshot
-
 from pmp.sampler import Sampler
 from pmp.samples.sample import Sample
+from pmp.samples.snapshot import LogSnapshot
 from tests.unit.pmp.test_sampling import BEFORE
 
 
