@@ -216,7 +216,7 @@ class EventStream(StreamingResponse):
 
 
 def _publication(found: Following, only: frozenset[str] | None) -> bytes:
-    gap = {"reason": found.gap, "is_reset": found.gap is Gap.RESET}
+    gap: dict[str, object] = {"reason": found.gap, "is_reset": found.gap is Gap.RESET}
     parts = [] if found.gap is None else [_message("event: gap\n", gap)]
     chosen = [(behind, event) for behind, event in found.events if only is None or event.datastream in only]
     parts += [_message(f"id: {behind}\n", event_answer(event)) for behind, event in chosen]
