@@ -49,7 +49,7 @@ def test_a_datastream_that_is_created_again_by_a_slower_clock_is_not_deleted() -
     store.create(former)
     store.remove(former.name)
     again = store.create(created("one", 60_000)).datastream
-    assert store.look(again.name).datastream == again
+    assert store.get(again.name).datastream == again
     assert deletions.of([former]) == {"one"}
     assert deletions.of([again]) == set()
     assert deletions.guard(again) is not None, "it can be restored if the store loses it"
