@@ -74,7 +74,7 @@ class PinotClient:
         """Run a query and return its complete result, after at most `attempts` attempts.
 
         `sql` names its parameters as `%(name)s` and ends with a LIMIT. With ORDER BY or `limit 1`, the LIMIT
-        chooses the rows to return; otherwise a result of so many rows is an error. Raises Unreachable,
+        chooses the rows to return; otherwise a result that reaches the LIMIT is an error. Raises Unreachable,
         TimedOut, AnalyticsError (for an error or an incomplete result), AnswerTooLarge, NotFound (no such
         table).
         """

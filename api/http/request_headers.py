@@ -1,4 +1,4 @@
-"""Headers that make changes safe: If-Match with entity tags (RFC 9110), and Idempotency-Key.
+"""Headers of requests: If-Match with entity tags, Accept-Encoding (both RFC 9110), and Idempotency-Key.
 
 If-Match names the version that a change modifies. A creation that is repeated with the same Idempotency-Key
 (draft-ietf-httpapi-idempotency-key) creates nothing new.
@@ -197,3 +197,15 @@ def creation_named(key: str | None, body: BaseModel, principal: str) -> Creation
     if key is None:
         return None
     return creation_of(_IDEMPOTENCY_KEY, key, body.model_dump(mode="json", exclude_defaults=True), principal)
+
+
+_NEVER: Final = re.compile(r"q=0(\.0*)?")
+
+
+def accepts_gzip(request: Request) -> bool:
+    """Return whether the client accepts a response that is compressed with gzip (RFC 9110)."""
+    for coding in ",".join(request.headers.getlist("accept-encoding")).lower().split(","):
+        name, _, weight = (part.strip() for part in coding.partition(";"))
+        if name == "gzip":
+            return not _NEVER.fullmatch(weight)
+    return False

@@ -18,7 +18,7 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from api.http.compression import accepts_gzip
+from api.http.request_headers import accepts_gzip
 from mirror.errors import NotFound
 from mirror.model.bounds import shown
 

@@ -20,8 +20,8 @@ from fastapi.concurrency import run_in_threadpool
 from api.fleet.all_instances import AllInstances, ask_leader
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import FleetQuery
-from api.http.compression import accepts_gzip
 from api.http.problems import AnswerModel, LegibleJson, problems
+from api.http.request_headers import accepts_gzip
 from api.resources.datastreams.datastream_models import DAMAGED
 from api.resources.movement import movements
 from api.resources.topic_sums import HEAT, SUMS, Heat, TopicSums, heat_read, own_heat, own_sums, sums_read
