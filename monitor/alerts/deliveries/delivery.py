@@ -122,7 +122,7 @@ class Delivery(BackgroundThread):
             self._fail(notices, error, "receiver rejected the message")
             self.failure = ""
             with self._changed:
-                self._outbox.delivered(notices, self._clock.monotonic())
+                self._outbox.rejected(notices, self._clock.monotonic())
         except Refused as error:
             self._fail(notices, error, "receiver rejects alerts")
             self.failure = reason_of(error)

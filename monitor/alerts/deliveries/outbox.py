@@ -69,6 +69,7 @@ class Outbox:
         self._entries: dict[str, _OutboxEntry] = {}
         self._retry_at = 0.0
         self._pause = 0.0
+        self._most_at_once = schedule.most_at_once
 
     @property
     def waiting(self) -> int:
@@ -140,8 +141,8 @@ class Outbox:
     def take(self, now: float, *, is_last: bool = False) -> Sequence[AlertNotice]:
         """Return the alerts of the next message if it is due, otherwise nothing.
 
-        The caller reports the result with `delivered`, `failed` or `refused`. `is_last`: send at once instead
-        of waiting for more alerts.
+        The caller reports the result with `delivered`, `rejected`, `failed` or `refused`. `is_last`: send at
+        once instead of waiting for more alerts.
         """
         if now < self._retry_at:
             return ()
@@ -157,14 +158,15 @@ class Outbox:
             for entry in self._entries.values()
             if (id(entry) in due or _is_new(entry)) and self._group_of(entry.notice) == first
         ]
-        group = sorted(group, key=lambda entry: entry.due_at)[: self._schedule.most_at_once]
+        group = sorted(group, key=lambda entry: entry.due_at)[: self._most_at_once]
         for entry in group:
             entry.was_tried, entry.due_at = True, now
         return [entry.notice for entry in group]
 
     def delivered(self, notices: Sequence[AlertNotice], now: float) -> None:
-        """Record that the receiver has accepted a message, or has rejected its content permanently."""
+        """Record that the receiver has accepted a message, or has rejected an alert permanently."""
         self._retry_at = self._pause = 0.0
+        self._most_at_once = min(2 * self._most_at_once, self._schedule.most_at_once)
         for notice in notices:
             entry = self._entries.get(notice.key)
             if entry is None or entry.notice.is_firing != notice.is_firing:
@@ -174,6 +176,15 @@ class Outbox:
                 continue
             entry.is_told, entry.due_at = True, now + self._schedule.refresh_seconds
             entry.is_current = False  # sent again when the monitor confirms it
+
+    def rejected(self, notices: Sequence[AlertNotice], now: float) -> None:
+        """Record that the receiver rejects the content of a message. It may be too large, or contain a single
+        alert that the receiver never accepts, so its alerts are sent again in smaller messages."""
+        if len(notices) == 1:
+            self.delivered(notices, now)
+            return
+        self._retry_at = self._pause = 0.0
+        self._most_at_once = len(notices) // 2
 
     def failed(self, now: float, retry_after: float = 0.0) -> None:
         """Record that the receiver did not respond, or requested a retry after `retry_after` seconds."""

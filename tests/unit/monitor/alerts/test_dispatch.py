@@ -205,6 +205,20 @@ def test_a_message_that_is_refused_as_it_is_is_not_sent_again_at_once() -> None:
     assert receiver.heard() == [("orders", False)]
 
 
+def test_alerts_that_are_too_many_for_a_receiver_are_sent_in_parts() -> None:
+    class Small(Memory):
+        def send(self, notices: Sequence[AlertNotice], now_ms: int) -> None:
+            if len(notices) > 1:
+                raise InvalidRequest("HTTP status 413")
+            super().send(notices, now_ms)
+
+    receiver = Small()
+    with running(receiver) as rig:
+        rig.judged(orders=LATE, clicks=LATE)
+        wait_until(lambda: len(receiver.heard()) == 2)
+    assert sorted(receiver.heard()) == [("clicks", True), ("orders", True)]
+
+
 def raise_next(errors: Iterator[Exception]) -> None:
     for error in errors:
         raise error

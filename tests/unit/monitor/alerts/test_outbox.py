@@ -60,3 +60,22 @@ def test_an_outbox_without_pending_alerts_waits_for_none() -> None:
     assert box.next_at() < NEVER
     offer(box, 1.0)
     assert box.next_at() == NEVER, "the monitor no longer confirms the alert"
+
+
+@pytest.mark.parametrize("most", [1, 3, 20])
+@pytest.mark.parametrize("poison", ["", "n7"])
+def test_a_message_that_is_rejected_is_sent_in_parts(most: int, poison: str) -> None:
+    """A receiver limits the size of a message, or cannot accept one of its alerts."""
+    box, names, sent, now = Outbox(Schedule(0.0, 600.0)), [f"n{number}" for number in range(20)], [], 0.0
+    for _ in range(100):
+        offer(box, now, *names)
+        notices = box.take(now)
+        if not notices:
+            break
+        if len(notices) > most or poison in names_of(notices):
+            box.rejected(notices, now)
+        else:
+            sent += names_of(notices)
+            box.delivered(notices, now)
+    assert not box.take(now), "no alert is retried at once forever"
+    assert sorted(sent) == sorted(set(names) - {poison})
