@@ -97,9 +97,9 @@ def _several(runs: int, measure: Callable[[int], tuple[float, ...]]) -> list[lis
 def _planned(runs: int) -> None:
     with service(_NAMES, _STORE) as running:
         moved = _several(runs, lambda number: _moved(running, number))
-        _row("a planned move: silence of the moved partition", moved[0], "< 1")
-        _row("  of the other partitions during the move", moved[1], "as below")
-        _row("  of the other partitions without a move", moved[2], "")
+        _row("planned move: gap of the moved partition", moved[0], "< 1")
+        _row("planned move: longest gap of the other partitions", moved[1], "as next row")
+        _row("no move: longest gap of the same partitions", moved[2], "")
         _row(
             "rolling restart of all instances: longest gap of any partition",
             _several(runs, lambda _: (_rolling_restart(running),))[0],

@@ -240,9 +240,9 @@ class _Rig:
         """Plan all partitions for the first time, up to the point where every instance has read its part."""
         self.tick("first plan, with all datastreams new")
         parts = {
-            "snapshot -> plan": self.fleet_planner.wall_seconds,
-            "written": self.plans.wall_seconds,
-            f"read by all {INSTANCES}": self.read_by_all(),
+            "compute the plan": self.fleet_planner.wall_seconds,
+            "write it to the store": self.plans.wall_seconds,
+            f"read it on all {INSTANCES} instances": self.read_by_all(),
         }
         self.seconds["first plan written and read"] = sum(list(parts.values())[1:])
         for label, seconds in parts.items():
@@ -286,13 +286,13 @@ def _run(store: StoreServers) -> Mapping[str, float]:
         for number in range(DATASTREAMS):
             rig.definitions.create(_datastream(number))
         print(f"\n{store.title}")
-        print(f"  {'leader':44} {'CPU s':>7} {'wall s':>7}")
+        print(f"  {'work of the leader':44} {'CPU s':>7} {'wall s':>7}")
         rig.first_plan()
         rig.move_everything()
-        rig.tick("new plan of another leader, read as a whole")
-        rig.tick("nothing happened")
+        rig.tick("read the whole plan of another leader")
+        rig.tick("no change")
         rig.source.grow("team-007-03", PARTITIONS_EACH + 1)
-        rig.tick("a topic grew")
+        rig.tick("a topic got one more partition")
         rig.source.create(TopicDescription("team-008-99", 5))
         rig.tick("a topic was created")
         rig.definitions.create(_datastream(DATASTREAMS - 1 + 1))
