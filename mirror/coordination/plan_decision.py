@@ -75,18 +75,16 @@ class LastPlanning:
 
 @dataclass(frozen=True)
 class FleetState:
-    """Snapshot of the cluster state: all inputs of a planning decision.
-
-    `topics`: partition count of each topic, for each source cluster. A cluster that did not respond is
-    missing, and its planned partitions remain. `loads`: current loads of each group to be planned. `recent`:
-    earlier loads of the groups, oldest first. `due`: groups whose planning interval has passed. `task_loads`:
-    bytes per second of tasks that are not planned, if known. `refused`: reason for each datastream that must
-    not be mirrored; it has no tasks. `is_whole`: False if there are unreadable definitions. Planned groups
-    without a readable definition then keep their tasks. `is_recovered`: the plan was rebuilt because the
-    stored plan is unreadable. The plan is published even if unchanged. `last`: each group's incomplete
-    planning run of an earlier decision. `awaited`: groups whose loads have been requested. `calm`: reason why
-    only mandatory moves of a group are allowed. `capacities`: task capacity of each group.
-    """
+    """Snapshot of the cluster state: all inputs of a planning decision. `topics`: partition count of each
+    topic, for each source cluster. A cluster that did not respond is missing, and its planned partitions
+    remain. `loads`: current loads of each group to be planned. `recent`: earlier loads of the groups, oldest
+    first. `due`: groups whose planning interval has passed. `task_loads`: bytes per second of tasks that are
+    not planned, if known. `refused`: reason for each datastream that must not be mirrored; it has no tasks.
+    `is_whole`: False if there are unreadable definitions. Planned groups without a readable definition then
+    keep their tasks. `is_recovered`: the plan was rebuilt because the stored plan is unreadable. The plan is
+    published even if unchanged. `last`: each group's incomplete planning run of an earlier decision.
+    `awaited`: groups whose loads have been requested. `calm`: reason why only mandatory moves of a group are
+    allowed. `capacities`: task capacity of each group."""
 
     datastreams: tuple[Datastream, ...]
     live: tuple[LiveInstance, ...]

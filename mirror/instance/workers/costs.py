@@ -109,7 +109,7 @@ def _hours(value: object) -> dict[int, CostSums]:
     rows = bounds.mapping("hours", value)
     if len(rows) > 2 * KEPT_HOURS:
         raise InvalidRequest(
-            f"stored costs cover {len(rows)} hours", advice=f"at most {2 * KEPT_HOURS} are allowed"
+            f"stored costs cover {counted(len(rows), 'hour')}", advice=f"at most {2 * KEPT_HOURS} are allowed"
         )
     return {bounds.digits("an hour", hour, 0, bounds.LARGEST_MS): _sums(row) for hour, row in rows.items()}
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
@@ -527,7 +528,7 @@ def test_a_reason_that_lasts_is_logged_once(rig: Rig) -> None:
     assert reasons == ["away", "away", "frozen"]
 
 
-def test_a_datastream_that_is_created_again_is_logged_again(rig: Rig) -> None:
+def test_a_datastream_that_is_created_again_is_logged_again(rig: Rig, logged: list[EventDict]) -> None:
     """The loop keeps nothing of deleted datastreams, however many there were."""
 
     class Recreated(World):
@@ -541,9 +542,8 @@ def test_a_datastream_that_is_created_again_is_logged_again(rig: Rig) -> None:
 
     world = Recreated()
     loop = MonitorLoop(MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0), 0.001)
-    with capture_logs() as lines:
-        loop.run()
-    assert [one["standing"] for one in lines if "standing" in one] == [ObjectiveStatus.WITHIN.value] * 2
+    loop.run()
+    assert [one["standing"] for one in logged if "standing" in one] == [ObjectiveStatus.WITHIN.value] * 2
 
 
 def test_an_unexpected_error_about_the_lease_ends_no_monitor(rig: Rig) -> None:
