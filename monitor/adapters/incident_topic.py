@@ -68,7 +68,7 @@ class IncidentTopic:
             await create_missing(cluster, self._description)
             await self._writer.take(cluster)
 
-        self._client.ask("taking over", take, _SECONDS)
+        self._client.ask("cannot take over", take, _SECONDS)
         return self.read()
 
     def read(self) -> StoredMonitorState:
@@ -76,7 +76,7 @@ class IncidentTopic:
         Thread-safe.
 
         Raises TopicMissing, Unreachable, TimedOut, Refused."""
-        found = self._client.ask("reading", self._read, _SECONDS)
+        found = self._client.ask("cannot read", self._read, _SECONDS)
         notes = {key: value for key, value in found.items() if key.startswith(NOTES)}
         return StoredMonitorState(
             list(_records((key, value) for key, value in found.items() if key not in notes)), notes
@@ -107,7 +107,7 @@ class IncidentTopic:
             await create_missing(cluster, self._description)
             await self._writer.write(cluster, values)
 
-        self._client.ask("writing to", write, _SECONDS)
+        self._client.ask("cannot write to", write, _SECONDS)
         if self._rows.name:
             self._write_rows(records)
 
@@ -119,7 +119,7 @@ class IncidentTopic:
             del self._waiting_rows[old]
         rows = {key: self._row(record) for key, record in self._waiting_rows.items()}
         try:
-            refused = self._client.ask("writing the rows of", partial(self._put_rows, rows), _SECONDS)
+            refused = self._client.ask("cannot write the rows of", partial(self._put_rows, rows), _SECONDS)
         except HeadraceError as error:
             self._log_skipped_rows(str(error))
             return

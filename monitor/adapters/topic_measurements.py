@@ -188,7 +188,7 @@ class TopicMeasurements:
 
     def _ask(self, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
         try:
-            return self._client.ask("reading", question)
+            return self._client.ask("cannot read", question)
         except HeadraceError:
             self._drop()
             raise

@@ -104,10 +104,10 @@ class TopicUsage:
         """Add the new rows of the topic to the sums, and return the sums; new ones if the topic was created
         again."""
         try:
-            self._client.ask("reading", partial(self._read, known), _SECONDS)
+            self._client.ask("cannot read", partial(self._read, known), _SECONDS)
         except TopicRecreated:
             known = _DailySums(known.since_ms)
-            self._client.ask("reading", partial(self._read, known), _SECONDS)
+            self._client.ask("cannot read", partial(self._read, known), _SECONDS)
         return known
 
     async def _read(self, known: _DailySums, cluster: Cluster) -> None:

@@ -43,7 +43,7 @@ class KafkaClusterProbe:
         Raises Unreachable, NotAuthorized, Refused.
         """
         return shared_loop().ask(
-            f"measuring {self._name}", _SECONDS, lambda loop: self._session.ask(loop, self._snapshot)
+            f"cannot measure {self._name}", _SECONDS, lambda loop: self._session.ask(loop, self._snapshot)
         )
 
     def close(self) -> None:

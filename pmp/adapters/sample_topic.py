@@ -30,7 +30,7 @@ class SampleTopic:
 
     def create(self) -> None:
         """Create the topic of samples unless it exists. Raises Unreachable, NotAuthorized, Refused."""
-        self._client.ask("creating", partial(create_missing, wanted=self._description))
+        self._client.ask("cannot create", partial(create_missing, wanted=self._description))
 
     def write(self, samples: Sequence[Sample]) -> None:
         """Write samples in format version 1 and wait for the acknowledgements. Raises the errors of

@@ -103,7 +103,7 @@ class ClusterSurvey:
     def describe(self, topics: Sequence[str]) -> ClusterFacts:
         """Return facts about the cluster and the given topics. Raises Unreachable, NotAuthorized,
         ConfigError."""
-        operation = f"survey of {self._settings.bootstrap_servers}"
+        operation = f"cannot describe the topics of {self._settings.bootstrap_servers}"
         return self._loop.ask(
             operation, self._seconds, lambda loop: self._session.ask(loop, self._facts(topics))
         )
