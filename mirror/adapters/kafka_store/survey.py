@@ -42,4 +42,6 @@ def shared_store_facts(
             topics = await check_topics(found, settings.topic)
             return SharedStoreFacts((), *await log_range(found, topics.log), topics.replicas)
 
-    return loop.ask(f"cannot describe the coordination store at {cluster.bootstrap_servers}", seconds, describe)
+    return loop.ask(
+        f"cannot describe the coordination store at {cluster.bootstrap_servers}", seconds, describe
+    )
