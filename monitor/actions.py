@@ -101,7 +101,7 @@ class PastBreach:
 
 @dataclass(frozen=True, slots=True)
 class PredictedSaving:
-    """Seconds of breach that a rebalance is predicted to save, and its cost.
+    """Prediction for a rebalance: seconds of breach that it saves, and what it costs.
 
     `saved_seconds`: None if unknown. `sentence`: description that continues "the rebalance ...".
     `left_seconds`: predicted remaining time of the breach without a rebalance, None if unknown.

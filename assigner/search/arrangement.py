@@ -34,7 +34,7 @@ class Arrangement:
         return len(self.counts)
 
     def members(self, task: int) -> Ranks:
-        """Return the ranks of the task's partitions, ascending. Do not modify the result."""
+        """Return the task's partitions as ascending positions in the order of load. Do not modify it."""
         found = self._changed.get(task)
         if found is None:
             found = self._members[self._starts[task] : self._starts[task + 1]]

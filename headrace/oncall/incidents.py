@@ -22,7 +22,10 @@ from monitor.records.tracker import resumed
 
 
 def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: AlertDispatch) -> IncidentKeeper:
-    """Build the writer that stores and restores the monitor's incidents. Raises ConfigError, NotFound."""
+    """Build the adapter that stores the monitor's incidents and loads them at a restart.
+
+    Raises ConfigError, NotFound.
+    """
     clock, inherited = SystemClock(), InheritedAlerts()
     alerts.expect_past()
 

@@ -134,7 +134,7 @@ def _level(
 
 
 def _most_partitions(request: PlanningRequest, tasks: int) -> int:
-    """Return the partition limit of a task. Raised above the configured limit if partitions would not fit."""
+    """Return the partition limit of a task: the configured one, or more if that fits all partitions."""
     wanted = len(request.partitions)
     return max(request.limits.max_partitions_per_task or wanted, math.ceil(wanted / tasks))
 

@@ -301,7 +301,7 @@ _ONTO_ITSELF: Final = (
 
 
 def _strangers(routes: Sequence[Route]) -> dict[DatastreamName, str]:
-    """Return members that differ from their group's oldest in source, destination or naming, with reasons.
+    """Map each datastream that cannot share tasks with the oldest of its group to the reason.
 
     Lanes are identified by group and partition, so two sources would use the same lane names. `routes`:
     routes, oldest first.

@@ -94,7 +94,7 @@ class LoadProviders:
         return GroupSources({**chosen.of, **instead}, chosen.by_count, missing)
 
     def of(self, source: LoadSource) -> LoadProvider:
-        """Return the load provider of a source that `choose` has returned."""
+        """Return the provider of a load source. `source`: a value that `choose` returned."""
         return self._in_use(source).provider
 
     def freshness_of(self, source: LoadSource) -> AskFreshness | None:

@@ -36,7 +36,7 @@ _ROUNDING: Final = 1.001
 
 
 class CostStore:
-    """Stores the copying costs of each instance. Every instance writes its own."""
+    """Stores the CPU cost of copying, as measured and written by each instance."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._costs = RecordFolder(nodes, znodes.COSTS, InstanceName, _encode, _legible)

@@ -75,7 +75,7 @@ class Supervisor:
 
     @property
     def inbox(self) -> Inbox:
-        """Queue of worker messages, filled by reader threads and emptied by the follower."""
+        """Queue of messages from workers: reader threads add them, and the follower takes them."""
         return self._inbox
 
     @property

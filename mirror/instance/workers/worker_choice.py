@@ -54,7 +54,7 @@ class WorkerChoice:
         return cell if cell.process is not None and not slot.is_ending else None
 
     def is_kept(self, state: LaneStatus) -> bool:
-        """Return whether the lane is in the worker that the quarantine permits."""
+        """Return whether the lane runs in the only worker where its quarantine allows it."""
         place = self._quarantine.place(state.spec.key.group)
         if place.held:
             return state.worker == NOBODY
