@@ -109,8 +109,8 @@ def build_folder(home: Path = HOME) -> Path:
 
 
 def installed_name(home: Path) -> str:
-    """Return the name of a wheel's folder of compiled modules: a digest of the sources only, because wheels do
-    not contain the compiler."""
+    """Return the name of a wheel's folder of compiled modules: a digest of the sources only, because wheels
+    do not contain the compiler."""
     return _digest(home, ())
 
 
