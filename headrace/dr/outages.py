@@ -12,14 +12,14 @@ from mirror.model.identifiers import ClusterRef
 from mirror.replication.context import EngineContext
 from mirror.wording import duration_text
 
-_LOOK_SECONDS: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 
 
 class OutageReports:
     """Reports the start and the end of each outage of these clusters, from requests that commands send.
 
-    `advice`: returns what the operation does meanwhile, and what the operator can do. `note`: callback for
-    the reports.
+    `advice`: returns the rest of a report for a cluster name: what happens next, and what the operator can
+    do. `note`: callback for the reports.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class OutageReports:
     def watching(self) -> Iterator[None]:
         """Report outages that last for `REACH_SECONDS` during the `with` block."""
         self._is_watching = True
-        self._bench.loop.call_later(_LOOK_SECONDS, self._look)
+        self._bench.loop.call_later(_CHECK_SECONDS, self._check)
         try:
             yield
         finally:
             self._is_watching = False
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if not self._is_watching:
             return
         silent = self._bench.silent_clusters(self._bench.loop.now() - REACH_SECONDS)
@@ -60,11 +60,11 @@ class OutageReports:
             elif reference not in silent and name in self._reported:
                 self._reported.remove(name)
                 self._note(f"{name} responds again")
-        self._bench.loop.call_later(_LOOK_SECONDS, self._look)
+        self._bench.loop.call_later(_CHECK_SECONDS, self._check)
 
 
 def waiting_advice(pair: str, operation: Switchover, silent: str, seconds: float) -> str:
-    """Return what an operation does while a cluster does not respond, and what the operator can do.
+    """Describe how an operation waits for a silent cluster, and the remedies of the operator.
 
     `seconds`: remaining time until the deadline.
     """
@@ -80,7 +80,7 @@ def waiting_advice(pair: str, operation: Switchover, silent: str, seconds: float
 
 
 def undo_advice(silent: str, seconds: float) -> str:
-    """Return what an undo does while a cluster does not respond, and what the operator can do.
+    """Describe how an undo waits for a silent cluster, and the remedy of the operator.
 
     `seconds`: remaining time until the deadline.
     """

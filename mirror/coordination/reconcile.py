@@ -60,7 +60,7 @@ class LaneDuties:
 
 @dataclass(frozen=True)
 class LaneStarts:
-    """Missing lanes: those that may start now, and those that another instance may still run."""
+    """Missing lanes, divided into startable lanes and lanes that another instance may still run."""
 
     start: tuple[LaneSpec, ...]
     waiting: Mapping[LaneKey, InstanceName]

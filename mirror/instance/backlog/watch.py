@@ -255,7 +255,7 @@ def _numbers(pause: PartitionPause) -> str:
 
 
 def _cause(state: str, cause: Halt | PartitionPause | None) -> str:
-    """Return a sentence that says what is paused, who paused it, and why."""
+    """Describe a pause in a sentence: its subject, operator, end and reason."""
     requester = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
     until_ms = cause.until_ms if cause is not None else None
     until = f" until {moment_text(until_ms)}" if until_ms is not None else ""
