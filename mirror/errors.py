@@ -49,7 +49,7 @@
     │   └── TooOften                one caller exceeds its rate limit            retriable
     ├── ServiceAnswerTooLarge       response of an instance exceeds the limit
     ├── LoadUnavailable             no provider returned partition loads         retriable
-    │   └── NoSamples               the metrics store has none of the cluster    retriable
+    │   └── NoSamples               nothing was measured on the cluster          retriable
     ├── HistoryUnavailable          no store of past measurements is available
     └── AnalyticsError              error or incomplete result of Pinot or Spark retriable
         └── AnswerTooLarge          response of Pinot exceeds the limit
@@ -363,7 +363,7 @@ class LoadUnavailable(HeadraceError):
 
 
 class NoSamples(LoadUnavailable):
-    """The metrics store has no samples of the cluster in the window."""
+    """No load of the cluster has been measured yet, or none in the time window of the provider."""
 
 
 class HistoryUnavailable(HeadraceError):

@@ -105,7 +105,8 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
         "Configure `[pinot]`, install its extra, and create the tables with `headrace pinot apply`."
     ),
     "NoSamples": (
-        "Start the sampler of the cluster and `headrace pmp run`; until then, the last known loads are used."
+        "Wait until instances have measured the cluster or, with Pinot, start its sampler and `headrace pmp "
+        "run`; until then, the last known loads are used."
     ),
     "LoadUnavailable": (
         "Restore the load provider (`/v1/loads` shows its state); placement does not change until then."

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from mirror.coordination.stores import node_codec, znodes
-from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, NotFound
+from mirror.errors import CorruptData, InvalidRequest, NoSamples, NotFound
 from mirror.model import bounds
 from mirror.model.capacity.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.model.identifiers import ClusterRef, InstanceName
@@ -189,10 +189,10 @@ class MeasuredLoads:
         self._nodes.delete_tree(znodes.child(znodes.LOADS, instance))
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Return the latest rate of each partition, measured by any instance. Raises LoadUnavailable."""
+        """Return the latest rate of each partition, measured by any instance. Raises NoSamples."""
         newest, notes = self._newest(cluster)
         if not newest:
-            raise LoadUnavailable("no instance has reported a measured rate yet")
+            raise NoSamples("no instance has reported a measured rate yet")
         known = {key: newest[key].rates[key] for key in partitions if key in newest}
         measured_ms = max(measured.measured_ms for measured in newest.values())
         at_least = frozenset(key for key in known if key in newest[key].behind)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from mirror.bulkheads import Bulkhead
 from mirror.coordination.plan_decision import FleetState, groups_to_plan
+from mirror.errors import NoSamples
 from mirror.instance.background_calls import LoadsPending
 from mirror.instance.loads.expectation import Loads, with_expected
 from mirror.instance.loads.observations import LoadMemory
@@ -112,6 +113,8 @@ class LoadGathering:
         now_ms = self._clock.now_ms()
         try:
             report = self._providers.of(source).loads(source.cluster, partitions)
+        except NoSamples as error:  # normal for a new cluster; LoadWatch reports loads that have become old
+            reason = error.message
         except Exception as error:  # noqa: BLE001 - placement continues without the provider
             reason = reason_of(error)
             if isinstance(error, LoadsPending):

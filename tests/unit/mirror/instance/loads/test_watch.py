@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from structlog.typing import EventDict
 
 from mirror.coordination.stores.membership import Membership
 from mirror.errors import AnalyticsError, LoadUnavailable, TimedOut
@@ -17,6 +18,7 @@ from mirror.model.load import Freshness
 from tests.builders import DESTINATION, SOURCE, SOURCE_LOADS, a_datastream, an_instance
 from tests.fakes.instances import LeaderRig
 from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.site import Site
 from tests.fakes.topic_admin import FakeTopicAdmin
 
 NOW = 1_000_000
@@ -111,7 +113,7 @@ def test_an_outage_is_said_within_15_s_though_nobody_plans_and_when_it_is_over(f
     rig.ticks(15)
     assert not rig.condition.is_well
     assert "are unavailable since" in rig.condition.sentence
-    assert rig.rig.leader.loads[SOURCE_LOADS].state is LoadState.UNAVAILABLE
+    assert rig.rig.leader.state.loads[SOURCE_LOADS].state is LoadState.UNAVAILABLE
     (said,) = rig.events
     assert "by count" in said
     rig.ticks(30)
@@ -152,7 +154,7 @@ def test_old_measurements_are_stale_and_an_idle_mirror_is_well() -> None:
     rig.provider.answer = Freshness(None, 60_000)
     rig.ticks(6)
     assert rig.condition.is_well
-    assert rig.rig.leader.loads[SOURCE_LOADS].state is LoadState.UNKNOWN
+    assert rig.rig.leader.state.loads[SOURCE_LOADS].state is LoadState.UNKNOWN
 
 
 def test_who_does_not_lead_says_nothing_of_loads() -> None:
@@ -160,4 +162,11 @@ def test_who_does_not_lead_says_nothing_of_loads() -> None:
     rig.rig.leader.joined(None)
     rig.rig.leader.tick()
     assert PART not in rig.rig.health.conditions()
-    assert rig.rig.leader.loads == {}
+    assert rig.rig.leader.state.loads == {}
+
+
+def test_a_cluster_that_nobody_has_measured_yet_is_no_warning(logged: list[EventDict]) -> None:
+    site = Site()
+    site.create()
+    site.tick(4)
+    assert [event for event in logged if event["log_level"] in {"warning", "error"}] == []
