@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mirror.background_thread import BackgroundThread
@@ -66,6 +66,26 @@ _SHARED_STATE: Final = (Unreachable, CoordinationError)
 """Errors of the coordination store. They affect all datastreams, and therefore end the tick."""
 
 
+@dataclass(frozen=True, slots=True)
+class LeaderState:
+    """Results of the leader's last tick. The defaults describe an instance that does not lead."""
+
+    is_leading: bool = False
+    problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
+    """Datastreams with problems."""
+    loads: Mapping[LoadSource, LoadStatus] = field(default_factory=dict)
+    """Status of the loads of each source."""
+    illegal_topics: Mapping[ClusterRef, int] = field(default_factory=dict)
+    """Number of topics of each cluster that are ignored because of illegal names."""
+    uncopied: tuple[UncopiedLane, ...] = ()
+    """Partitions that no instance copies."""
+    assessments: Mapping[GroupName, Assessment] = field(default_factory=dict)
+    """Result of the latest planning run of each group."""
+
+
+_NOT_LEADING: Final = LeaderState()
+
+
 class Leader(BackgroundThread):
     """Runs the leader's ticks on one thread, from `start` to `stop`. `awake`: event that starts the next tick
     at once. Any thread may set `awake` after a change of the shared state."""
@@ -116,29 +136,18 @@ class Leader(BackgroundThread):
         return self._leads_as is not None and self._leads_as is self._me
 
     @property
-    def problems(self) -> Mapping[DatastreamName, Problem]:
-        """Problems of datastreams while this instance leads. Safe to read from any thread."""
-        return self._board.problems if self.is_leading else {}
-
-    @property
-    def loads(self) -> Mapping[LoadSource, LoadStatus]:
-        """Load status of each load source while this instance leads, otherwise empty. Thread-safe."""
-        return self._load_watch.standings if self.is_leading else {}
-
-    @property
-    def illegal_topics(self) -> Mapping[ClusterRef, int]:
-        """Number of topics with illegal names on each cluster while this instance leads. Thread-safe."""
-        return self._fleet_planner.topic_discovery.illegal_topics if self.is_leading else {}
-
-    @property
-    def uncopied(self) -> tuple[UncopiedLane, ...]:
-        """Partitions that no instance copies, while this instance leads. Safe to read from any thread."""
-        return self._uncopied.lanes if self.is_leading else ()
-
-    @property
-    def assessments(self) -> Mapping[GroupName, Assessment]:
-        """Result of each group's latest planning run while this instance leads. Thread-safe."""
-        return self._assessments.known if self.is_leading else {}
+    def state(self) -> LeaderState:
+        """Results of the last tick while this instance leads, otherwise the defaults. Thread-safe."""
+        if not self.is_leading:
+            return _NOT_LEADING
+        return LeaderState(
+            is_leading=True,
+            problems=self._board.problems,
+            loads=self._load_watch.standings,
+            illegal_topics=self._fleet_planner.topic_discovery.illegal_topics,
+            uncopied=self._uncopied.lanes,
+            assessments=self._assessments.known,
+        )
 
     def joined(self, me: LiveInstance | None) -> None:
         """Set the membership of this instance, if it has joined. Called by the follower's thread."""
@@ -249,8 +258,8 @@ class Leader(BackgroundThread):
             if not isinstance(action, StoreDefinition):
                 self._carry_out(action, me)
         self._board.settle(sentences, me.name, self._publisher.announce)
-        if actions:
-            self._stores.outcomes.trim(self._clock.now_ms())
+        if any(isinstance(action, CompleteRequest | RemoveDefinition) for action in actions):
+            self._stores.outcomes.trim(self._clock.now_ms())  # these actions store results
         return decision.sentence
 
     def _record_beginnings(self, fleet: FleetState) -> None:

@@ -102,11 +102,10 @@ class RunningInstance:
 
     def snapshot(self) -> InstanceSnapshot:
         """Return the current state of the instance. Thread-safe, and without I/O."""
-        follower, supervisor, leader = self.follower, self.supervisor, self.leader
-        is_leading = leader.is_leading
+        follower, supervisor, leader = self.follower, self.supervisor, self.leader.state
         return InstanceSnapshot(
             name=self.name,
-            is_leading=is_leading,
+            is_leading=leader.is_leading,
             epoch=follower.epoch,
             lanes=follower.view.lanes,
             in_time=follower.view.in_time,
@@ -120,7 +119,9 @@ class RunningInstance:
             conditions=self.health.conditions(),
             readiness=self._readiness(),
             problems=leader.problems,
-            loads=LoadSnapshot(leader.loads, self.memory.newest if is_leading else None, self.memory.sources),
+            loads=LoadSnapshot(
+                leader.loads, self.memory.newest if leader.is_leading else None, self.memory.sources
+            ),
             uncopied=leader.uncopied,
             assessments=leader.assessments,
             datastreams=follower.datastreams,

@@ -9,6 +9,7 @@ import pytest
 from httpx import Client, Response
 
 from mirror.coordination.outcome_store import LASTS_MS
+from mirror.coordination.stores.znodes import OPERATIONS
 from tests.fakes.node_store import Fault, Operation
 from tests.fakes.site import Site, a_body
 from tests.unit.api.test_plans import make_heavy
@@ -236,6 +237,15 @@ def test_a_stop_is_known_for_as_long_as_it_lasts_and_other_outcomes_for_a_day(
     assert client.get(rebalance).status_code == 404
     assert (state(client, stop)["state"], state(client, stop)["finished_ms"]) == ("done", None)
     assert client.get("/v1/operations").json() == []
+
+
+def test_results_of_a_day_ago_are_removed_when_the_next_result_is_stored(client: Client, site: Site) -> None:
+    site.create()
+    for _ in range(2):
+        asked(client.post("/v1/rebalance", json=REBALANCE))
+        site.tick()
+        assert len(site.session.children(OPERATIONS)) == 1
+        site.clock.advance(LASTS_MS / 1_000)
 
 
 def test_the_list_has_the_newest_first_of_all_or_of_one_datastream(client: Client, site: Site) -> None:

@@ -99,7 +99,7 @@ def test_what_grows_beyond_the_quota_waits_and_says_so_and_the_rest_goes_on(site
     assert copied(site) == {"t": 5}
     assert "w: 1 partition waits" in problem(site, "one")
     assert "one.w" not in site.destination.topics
-    uncopied = {one.what.partition for one in site.leader.leader.uncopied}
+    uncopied = {one.what.partition for one in site.leader.leader.state.uncopied}
     assert uncopied == {TopicPartition("w", 0), TopicPartition("t", 5), TopicPartition("t", 6)}
     events = site.client.get("/v1/events").json()
     assert any("partitions wait" in str(one) for one in events)

@@ -65,8 +65,8 @@ def test_the_plan_follows_what_is_learned_and_says_so() -> None:
     say(session, rig.clock.now_ms(), 2_000_000.0)
     second = plan_again(rig)
     assert (second.origin, second.bytes_per_second, second.observations) == ("learned", 2_000_000, 100)
-    assert rig.leader.assessments[ORDERS].required_tasks == 2
-    assert rig.leader.assessments[ORDERS].capacity == second
+    assert rig.leader.state.assessments[ORDERS].required_tasks == 2
+    assert rig.leader.state.assessments[ORDERS].capacity == second
 
 
 def test_it_stays_until_what_is_learned_differs_by_a_quarter() -> None:

@@ -381,11 +381,11 @@ def test_a_damaged_definition_does_not_end_the_leader(house: LeaderService) -> N
     house.session.create("/datastreams/broken", b'{"name":"broken"}')
     house.source.grow("t", 3)
     house.tick()
-    assert "missing field topics" in house.leader.problems[DatastreamName("broken")].reason
+    assert "missing field topics" in house.leader.state.problems[DatastreamName("broken")].reason
     assert house.planned() == {"orders:t-0", "orders:t-1", "orders:t-2"}
     house.definitions.remove(DatastreamName("broken"))
     house.tick()
-    assert not house.leader.problems
+    assert not house.leader.state.problems
 
 
 def test_what_runs_of_a_definition_that_becomes_damaged_goes_on_also_under_another_leader() -> None:
@@ -406,7 +406,7 @@ def test_what_runs_of_a_definition_that_becomes_damaged_goes_on_also_under_anoth
     house.clock.advance(10)
     another.leader.tick()
     assert house.planned() >= planned | {"users:u-3"}
-    assert DatastreamName("orders") in another.leader.problems
+    assert DatastreamName("orders") in another.leader.state.problems
 
 
 DAMAGES = [b"", b"?", b"{}"]
@@ -535,7 +535,7 @@ def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(hous
     assert house.ill() == ["datastream bad"]
     problem = house.rig.stores.problems.all()[bad]
     assert problem.reason.endswith("RecursionError: too deep")
-    assert house.leader.problems == {bad: problem}
+    assert house.leader.state.problems == {bad: problem}
     house.tick(3)
     assert house.rig.stores.problems.all() == {bad: problem}
     house.clusters[elsewhere] = FakeTopicAdmin()

@@ -117,7 +117,7 @@ def test_a_chosen_provider_that_fails_harms_only_those_that_choose_it() -> None:
     assert service.rates() == {PLAIN: {60.0}, CHOSEN: set()}
     assert any("ZeroDivisionError" in one for one in service.reasons(CHOSEN))
     assert not any("ZeroDivisionError" in one for one in service.reasons(PLAIN))
-    standings = service.rig.leader.loads
+    standings = service.rig.leader.state.loads
     assert standings[CHOSEN_LOADS].state is LoadState.UNAVAILABLE
     assert standings[SOURCE_LOADS].state is LoadState.UNKNOWN
     assert not service.rig.health.conditions()[f"loads of {CHOSEN_LOADS}"].is_well

@@ -202,7 +202,7 @@ def new_topic(service: Service) -> None:
     assert {one: service.homes[one] for one in before} == before
     assert service.homes.keys() == before.keys() | new
     assert service.tasks == 2
-    (found,) = service.rig.leader.assessments.values()
+    (found,) = service.rig.leader.state.assessments.values()
     assert found.unknown == 4
     assert any(re.search(r"\b4 of 20\b.*\b5\.1 kB/s\b", one) for one in found.reasons)
     assert found.max_load > 8 * RATE, "assumed loads count"
@@ -216,7 +216,7 @@ def new_topic_is_heavy(service: Service) -> None:
     assert service.tasks == 4
     moved = [one for one in before if service.homes[one] != before[one]]
     assert len(moved) < len(before) / 2
-    (found,) = service.rig.leader.assessments.values()
+    (found,) = service.rig.leader.state.assessments.values()
     assert (found.overloaded, found.moved_lower_bound) == (0, found.moved)
 
 
@@ -226,7 +226,7 @@ def impossible(service: Service) -> None:
     service.observe(4)
     assert service.homes == before
     service.add_topic(1)
-    (found,) = service.rig.leader.assessments.values()
+    (found,) = service.rig.leader.state.assessments.values()
     assert any("t-3: nan" in one for one in found.reasons)
     service.scale(10)
     service.observe(4)
