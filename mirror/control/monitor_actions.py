@@ -37,8 +37,7 @@ class MonitorActions:
 
     def switch(self, control: Control, is_on: bool, reason: str, requested_by: str) -> ActingState:
         """Allow or forbid rebalances by monitors. Raises InvalidRequest, Forbidden, Unreachable."""
-        bounds.text("the reason", reason, bounds.LONGEST_REASON)
-        bounds.text("requested_by", requested_by, bounds.LONGEST_NAME)
+        bounds.cause(reason, requested_by)
         control.check_right_to_all(f"switch rebalances by monitors {'on' if is_on else 'off'}", reason)
         requester = control.caller.signed(requested_by)
         return self.store.switch(Switch(is_on, reason, requester, self.clock.now_ms()))

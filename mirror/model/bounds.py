@@ -82,6 +82,11 @@ def text(label: str, value: object, longest: int, *, shortest: int = 0) -> str:
     return value
 
 
+def cause(reason: object, requested_by: object) -> tuple[str, str]:
+    """Return the reason and the requester of a change, if they are valid text."""
+    return text("the reason", reason, LONGEST_REASON), text("requested_by", requested_by, LONGEST_NAME)
+
+
 def line(label: str, value: object, longest: int = LONGEST_NAME, *, shortest: int = 1) -> str:
     """Return the value if it is printable, single-line text without surrounding blanks."""
     found = text(label, value, longest, shortest=shortest)

@@ -19,20 +19,20 @@ from api.http.request_headers import IdempotencyKey, creation_named, etag_of
 from api.resources.datastreams.datastream_changes import UpdatePlanAnswer
 from api.resources.datastreams.datastream_models import DatastreamAnswer, DatastreamBody
 from api.resources.datastreams.dry_runs import SHOWN, DryRunFlag, DryRuns
-from api.resources.datastreams.halts import HaltBody, cause_of
 from mirror.control.commands import CreateDatastream
+from mirror.model import bounds
 
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 
 @dataclass(frozen=True)
 class _CreationTerms:
-    """Parameters of requests that create a datastream."""
+    """Parameters of requests that create a datastream. `cause`: reason and requester, unchecked."""
 
     reads: Reads
     key: str | None
     dry_run: bool
-    why: HaltBody
+    cause: tuple[str, str]
 
 
 async def _creation_terms(
@@ -43,8 +43,7 @@ async def _creation_terms(
     reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
     requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> _CreationTerms:
-    why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
-    return _CreationTerms(reads, key, dry_run, why)
+    return _CreationTerms(reads, key, dry_run, (reason, caller_of(request, requested_by)))
 
 
 CreationTermsDep = Annotated[_CreationTerms, Depends(_creation_terms)]
@@ -71,7 +70,7 @@ async def create(
         datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
         creation = creation_named(terms.key, body, services.control.caller.name)
         datastream = dataclasses.replace(datastream, creation=creation)
-        reason, requester = cause_of(terms.why)
+        reason, requester = bounds.cause(*terms.cause)
         return CreateDatastream(datastream, reason=reason, requested_by=requester)
 
     def register() -> DatastreamAnswer:

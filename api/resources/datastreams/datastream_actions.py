@@ -23,12 +23,13 @@ from api.resources.datastreams.datastream_changes import RestartBody, UpdatePlan
 from api.resources.datastreams.datastream_models import DatastreamAnswer
 from api.resources.datastreams.datastreams import damaged_answer, written_answer
 from api.resources.datastreams.dry_runs import SHOWN, Change, DryRunFlag, DryRuns, DryRunsDep
-from api.resources.datastreams.halts import HaltBody, MoveAnswer, MoveBody, PausesBody, cause_of
+from api.resources.datastreams.halts import HaltBody, MoveAnswer, MoveBody, PausesBody
 from api.resources.operations import located
 from api.services import Services
 from mirror.control.commands import ChangePauses, ChangeStatus, MovePartitions, UpdateDatastream
 from mirror.coordination.operation import halting, waiting
 from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
+from mirror.model import bounds
 from mirror.model.datastreams.pauses import read_partitions
 from mirror.model.datastreams.starts import restarted
 from mirror.model.identifiers import DatastreamName
@@ -102,10 +103,10 @@ async def delete(
     datastream disappears immediately, without an operation. Without `requested_by`, the caller's address and
     the `X-Request-ID` are recorded.
     """
-    why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
+    cause = reason, caller_of(request, requested_by)
 
     def command() -> ChangeStatus:
-        return ChangeStatus(call.name, "delete", *cause_of(why), call.version())
+        return ChangeStatus(call.name, "delete", *bounds.cause(*cause), call.version())
 
     def remove() -> DatastreamAnswer:
         found = call.services.control.delete(command())
@@ -143,7 +144,7 @@ async def _change_pauses(
     def command() -> ChangePauses:
         until_ms = body.until_ms(call.services.clock.now_ms(), is_pause=is_pause)
         partitions = read_partitions(body.partitions)
-        return ChangePauses(call.name, partitions, is_pause, *cause_of(body), call.version(), until_ms)
+        return ChangePauses(call.name, partitions, is_pause, *body.cause, call.version(), until_ms)
 
     def change() -> DatastreamAnswer:
         return written_answer(control.change_pauses(command()), call.reads, call.response)
@@ -161,13 +162,15 @@ async def restart_from(
     contain records, unless duplicates are allowed. The clusters now found at the addresses of source and
     destination are accepted, even with other cluster ids, for all datastreams with these addresses.
     """
-    services, why = call.services, HaltBody(reason=body.reason, requested_by=body.requested_by)
+    services = call.services
 
     def command() -> UpdateDatastream:
         version = call.version()
         stored = version or services.control.stored(call.name)
         after = restarted(stored.datastream, body.start, services.clock.now_ms())
-        update = UpdateDatastream(stored, after, version is not None, *cause_of(why))
+        update = UpdateDatastream(
+            stored, after, version is not None, *bounds.cause(body.reason, body.requested_by)
+        )
         services.control.check_update((update,))
         if not body.allow_duplicates:
             services.restarts.require_empty(after)
@@ -248,7 +251,7 @@ async def _change_status(
 
     def command() -> ChangeStatus:
         until_ms = body.until_ms(call.services.clock.now_ms(), is_pause=action == "pause")
-        return ChangeStatus(call.name, action, *cause_of(body), call.version(), until_ms)
+        return ChangeStatus(call.name, action, *body.cause, call.version(), until_ms)
 
     def change() -> DatastreamAnswer:
         return _halting_answer(call, control.change_status(command()))

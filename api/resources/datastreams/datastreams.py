@@ -23,14 +23,13 @@ from api.http.request_headers import IfMatch, Tags, etag_of, version_to_change
 from api.resources.datastreams.datastream_changes import UpdateBody, UpdatePlanAnswer, patched
 from api.resources.datastreams.datastream_models import DAMAGED, DatastreamAnswer
 from api.resources.datastreams.dry_runs import Change, DryRunFlag, DryRuns, DryRunsDep
-from api.resources.datastreams.halts import HaltBody, cause_of
 from api.services import Services
 from mirror.control.commands import UpdateDatastream
 from mirror.coordination.stores.definitions import DamagedDefinition, Definitions, StoredDatastream
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import Assessment
-from mirror.model.bounds import shown
+from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.metadata import OWNER
 from mirror.model.identifiers import ClusterRef, DatastreamName
@@ -138,7 +137,7 @@ def _name_of_cursor(cursor: str) -> str:
         name = base64.b64decode(padded, altchars=b"-_", validate=True).decode("utf-8", "surrogatepass")
     except ValueError as error:
         raise InvalidRequest(
-            f"invalid cursor {shown(cursor)}", advice="use the Link header of the previous response"
+            f"invalid cursor {bounds.shown(cursor)}", advice="use the Link header of the previous response"
         ) from error
     return name
 
@@ -209,13 +208,13 @@ def damaged_answer(found: DamagedDefinition, problem: Problem | None, services: 
 
 @dataclass(frozen=True)
 class _ChangeTerms:
-    """Parameters of requests that change a datastream."""
+    """Parameters of requests that change a datastream. `cause`: reason and requester, unchecked."""
 
     dry_runs: DryRuns
     reads: Reads
     if_match: Tags | None
     dry_run: bool
-    why: HaltBody
+    cause: tuple[str, str]
 
 
 async def _change_terms(
@@ -226,9 +225,7 @@ async def _change_terms(
     reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
     requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> _ChangeTerms:
-    return _ChangeTerms(
-        dry_runs, reads, if_match, dry_run, HaltBody(reason=reason, requested_by=requested_by)
-    )
+    return _ChangeTerms(dry_runs, reads, if_match, dry_run, (reason, requested_by))
 
 
 TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
@@ -315,7 +312,7 @@ async def _change(
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     def command() -> UpdateDatastream:
         stored, is_exact = version_to_change(services.control, DatastreamName(name), terms.if_match)
-        return UpdateDatastream(stored, change(stored.datastream), is_exact, *cause_of(terms.why))
+        return UpdateDatastream(stored, change(stored.datastream), is_exact, *bounds.cause(*terms.cause))
 
     def changes() -> list[Change]:
         requested = command()

@@ -16,7 +16,7 @@ from api.http.request_headers import IfMatch, Tags, etag_of_group, named_members
 from api.resources.datastreams.datastream_changes import UpdatePlanAnswer
 from api.resources.datastreams.datastream_models import DatastreamAnswer
 from api.resources.datastreams.dry_runs import Change, DryRunFlag, DryRuns, DryRunsDep
-from api.resources.datastreams.halts import HaltBody, cause_of
+from api.resources.datastreams.halts import HaltBody
 from api.services import Services
 from mirror.control.commands import ChangeGroup
 from mirror.coordination.stores.definitions import StoredDatastream
@@ -162,7 +162,7 @@ async def _change(
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
     def command() -> ChangeGroup:
         until_ms = body.until_ms(call.services.clock.now_ms(), is_pause=action == "pause")
-        return ChangeGroup(call.group, action, *cause_of(body), call.version(), until_ms)
+        return ChangeGroup(call.group, action, *body.cause, call.version(), until_ms)
 
     if dry_run:
         return await call.shown(command)

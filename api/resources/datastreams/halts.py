@@ -21,6 +21,16 @@ class _EndingBody(StrictModel):
     for_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Duration after which the pause expires, instead of `until`."""
 
+    reason: str = ""
+    """Reason, recorded and displayed with a pause or a stop."""
+    requested_by: str = ""
+    """Requester, recorded and displayed with a pause or a stop."""
+
+    @property
+    def cause(self) -> tuple[str, str]:
+        """Reason and requester. Raises InvalidRequest if one is too long."""
+        return bounds.cause(self.reason, self.requested_by)
+
     def until_ms(self, now_ms: int, *, is_pause: bool) -> int | None:
         """Return when the pause expires (epoch ms); None if the request does not limit it.
 
@@ -50,19 +60,10 @@ class PausesBody(_EndingBody):
 
     partitions: dict[str, str]
     """Partitions by topic: numbers such as `0,13,2`, or `*` for the whole topic."""
-    reason: str = ""
-    """Reason, recorded and displayed with a pause."""
-    requested_by: str = ""
-    """Requester, recorded and displayed with a pause."""
 
 
 class HaltBody(_EndingBody):
     """Reason for pausing, stopping or resuming a datastream."""
-
-    reason: str = ""
-    """Reason, recorded and displayed with a pause or a stop."""
-    requested_by: str = ""
-    """Requester, recorded and displayed with a pause or a stop."""
 
 
 class HaltAnswer(StrictModel):
@@ -107,11 +108,3 @@ class MoveAnswer(StrictModel):
     """Id of the request."""
     operation: OperationAnswer
     """Operation that reports the progress of the move."""
-
-
-def cause_of(body: HaltBody | PausesBody) -> tuple[str, str]:
-    """Return the reason for a pause or stop, and its requester. Raises InvalidRequest if one is too long."""
-    return (
-        bounds.text("the reason", body.reason, bounds.LONGEST_REASON),
-        bounds.text("requested_by", body.requested_by, bounds.LONGEST_NAME),
-    )

@@ -17,12 +17,13 @@ from api.resources.datastreams.datastream_changes import UpdatePlanAnswer
 from api.resources.datastreams.datastream_models import DatastreamAnswer
 from api.resources.datastreams.datastreams import written_answer
 from api.resources.datastreams.dry_runs import DryRunFlag, DryRuns, DryRunsDep
-from api.resources.datastreams.halts import HaltBody, cause_of
+from api.resources.datastreams.halts import HaltBody
 from api.services import Services
 from mirror.control.commands import CreateDatastream
 from mirror.control.lost_datastreams import LostDatastreams
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.errors import NothingStored
+from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 
 router = APIRouter(prefix="/v1/lost-datastreams", tags=["datastreams"])
@@ -100,11 +101,11 @@ async def restore_lost(
     The definition is checked like any creation, and rejected if a datastream with the same name was created
     in the meantime. Requires permission for the datastreams of every owner.
     """
-    why = HaltBody(reason=body.reason, requested_by=caller_of(request, body.requested_by))
+    cause = bounds.cause(body.reason, caller_of(request, body.requested_by))
 
     def command() -> CreateDatastream:
         body.until_ms(services.clock.now_ms(), is_pause=False)  # rejects an end
-        return call.lost.to_restore(call.name, call.version(), *cause_of(why))
+        return call.lost.to_restore(call.name, call.version(), *cause)
 
     def restore() -> DatastreamAnswer:
         return written_answer(call.lost.restore(command()), reads, response)
@@ -126,10 +127,10 @@ def forget_lost(
 
     Destination topics and checkpoints are kept. Requires permission for the datastreams of every owner.
     """
-    why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
+    cause = bounds.cause(reason, caller_of(request, requested_by))
 
     if dry_run:
         found = call.lost.to_forget(call.name, call.version())
     else:
-        found = call.lost.forget(call.name, call.version(), *cause_of(why))
+        found = call.lost.forget(call.name, call.version(), *cause)
     return DatastreamAnswer.from_datastream(found.datastream)

@@ -99,8 +99,7 @@ def state_of(document: Mapping[str, Any]) -> ActingState:
     return ActingState(
         Switch(
             bounds.flag("is_on", bounds.field(switch, "is_on")),
-            bounds.text("the reason", bounds.field(switch, "reason"), bounds.LONGEST_REASON),
-            bounds.text("requested_by", bounds.field(switch, "requested_by"), bounds.LONGEST_NAME),
+            *bounds.cause(bounds.field(switch, "reason"), bounds.field(switch, "requested_by")),
             bounds.integer("changed_ms", bounds.field(switch, "changed_ms"), 0, bounds.LARGEST_MS),
         ),
         None if lease is None else _lease(bounds.mapping("lease", lease)),

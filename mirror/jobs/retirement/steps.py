@@ -363,5 +363,4 @@ class TopicRetirements:
 def _check(request: RetirementRequest) -> None:
     """Raise InvalidRequest if the retirement request has invalid values."""
     checked_topic("the topic", request.topic)
-    bounds.text("the reason", request.reason, bounds.LONGEST_REASON)
-    bounds.text("requested_by", request.requested_by, bounds.LONGEST_NAME)
+    bounds.cause(request.reason, request.requested_by)
