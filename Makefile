@@ -37,10 +37,11 @@ test: ## run all checks and the tests required for a change, as CI does
 	@$(CHECKS)
 	@exec $(PYTEST) $(IN_PARALLEL) $(QUICK) $(PYTEST_ARGS)
 
-test-all: ## run all checks and all tests, for a release, in TEST_WORKERS processes
+# Deep tests wait more: one process more, unless the caller has set TEST_WORKERS.
+test-all: TEST_WORKERS := $(if $(filter file,$(origin TEST_WORKERS)),4,$(TEST_WORKERS))
+test-all: ## run all checks and all tests, for a release, in 4 processes or TEST_WORKERS
 	@$(CHECKS)
-	@$(PYTEST) $(IN_PARALLEL) $(PYTEST_ARGS)
-	@exec $(BIN)/python -m tests.compatibility
+	@exec $(PYTEST) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 compatibility: setup ## test copying with other releases of Kafka; SETS="kafka-2.8 kafka-4.4" chooses some
 	@exec $(BIN)/python -m tests.compatibility $(SETS)

@@ -2,6 +2,7 @@
 
 Runs a part of the tests with brokers of each release at both ends and prints a table. With `WRITE=1`, it also
 replaces the table in docs/comparison.md. Exits with 1 if a test fails.
+`tests/integration/mirror/test_releases.py` runs the same tests beside others.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ TESTS: Final = {
     "topics created again": "tests/integration/mirror/replication/test_renamed.py",
 }
 """Files of tests by what they show."""
+_CACHE: Final = ("-o", "cache_dir=.cache/pytest")
 _KAFKA: Final = "kafka"
 """The set of all other tests."""
 
@@ -47,10 +49,11 @@ def release_of(set_name: str) -> str:
 
 def run(set_name: str) -> Results:
     """Run the tests with brokers of one set."""
-    environment = {**os.environ, "KAFKA_RELEASE": "" if set_name == _KAFKA else set_name}
+    own = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    environment = {**own, "KAFKA_RELEASE": "" if set_name == _KAFKA else set_name}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "servers", f"--junitxml={report}"]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "servers", *_CACHE, f"--junitxml={report}"]
         subprocess.run([*command, *TESTS.values()], cwd=ROOT, env=environment, check=False)
         if not report.exists():
             return Results({}, ["the tests did not start"])

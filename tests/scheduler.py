@@ -26,6 +26,21 @@ _ON_ONE_PINOT: Final = (
     "tests/integration/stack/test_servers.py",
 )
 """Files that use the Pinot of the run, whose table names are fixed, or a Spark session."""
+_LONGEST: Final = (
+    "tests/integration/mirror/test_releases.py",
+    "tests/e2e/test_on_call_walk.py",
+    "tests/chaos/clusters/test_clusters.py",
+    "tests/chaos/service/test_seeds.py",
+    "tests/e2e/test_documented_commands.py",
+    "tests/integration/pmp/test_kills.py",
+    "tests/e2e/test_clean_audits.py",
+    "tests/e2e/test_static_fleet.py",
+    "tests/e2e/test_refused_switchovers.py",
+)
+"""Files of `make test-all` that take minutes, roughly from the longest to the shortest.
+
+A file that takes long and begins late would run alone at the end.
+"""
 _OF_ALL_SOURCES: Final = (
     "tests/unit/test_architecture.py",
     "tests/unit/test_documents.py",
@@ -77,7 +92,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByServe
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files: first files that share one process, then files with a long test, then the rest.
+    """Order the files: first those that share one process, then the longest, then others with a long test.
 
     Within these, the random order is kept.
     """
@@ -95,6 +110,8 @@ def _require_distinct(items: Sequence[pytest.Item]) -> None:
         raise pytest.UsageError(f"{count} tests are named {identifier} and only one would run; rename them")
 
 
-def _rank(file: _File) -> tuple[bool, bool]:
+def _rank(file: _File) -> tuple[bool, int, bool]:
+    name = file[0].nodeid
     is_long = any(item.get_closest_marker("long") for item in file)
-    return not file[0].nodeid.startswith(_ON_ONE_PINOT), not is_long
+    place = next((n for n, longest in enumerate(_LONGEST) if name.startswith(longest)), len(_LONGEST))
+    return not name.startswith(_ON_ONE_PINOT), place, not is_long

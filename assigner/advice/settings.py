@@ -35,5 +35,6 @@ class AdviceSettings(Settings):
     largest_error: float = Field(default=0.5, gt=0)
     """Maximum median error of past forecasts, as a share of the actual load. Above this error, plans ignore
     forecasts."""
-    interval_seconds: float = Field(default=3600.0, ge=60)
-    """Interval between two forecasts, in seconds."""
+    interval_seconds: float = Field(default=3600.0, ge=1)
+    """Interval between two forecasts, in seconds. After a failure, and after a change of tasks, instances or
+    datastreams, the interval is at most a minute."""

@@ -23,6 +23,8 @@ from bench.service.rig.histories.rows import OK, Expected, Seen, row, table
 from bench.service.rig.histories.site import DATASTREAMS, Site, site
 from bench.service.rig.histories.truth import late_intervals, seconds_of
 from bench.tables import replace_between
+from monitor.causes.diagnosis import UNAVAILABLE
+from monitor.records.outages import EXPLAINS_MS
 from stack.errors import NotInTime
 from stack.process.wait import wait_until
 
@@ -32,6 +34,9 @@ END: Final = "<!-- end of histories -->"
 _PATIENCE_SECONDS: Final = 180.0
 _QUIET_SECONDS: Final = 8.0
 """Time after a recovery in which a late page would come."""
+_EXPLAINED_SECONDS: Final = EXPLAINS_MS / 1000 + 5
+"""Time after an outage of a cluster until the monitor no longer attributes late records to it. The monitor
+learns of its end within 5 s of the last late record."""
 
 
 def main() -> None:
@@ -83,6 +88,8 @@ def observe(site: Site, fault: Fault) -> tuple[Seen, dict[str, Any]]:
         {name: seconds_of(one) for name, one in intervals.items()},
         unrest,
     )
+    if not unrest and fault.causes & frozenset(UNAVAILABLE.values()):
+        _outlast(site)
     return seen, {"ended": ended, "intervals": intervals}
 
 
@@ -106,6 +113,15 @@ def _recover(site: Site) -> str:
         return "records are late"
     time.sleep(_QUIET_SECONDS)
     return site.calm(_PATIENCE_SECONDS)
+
+
+def _outlast(site: Site) -> None:
+    """Wait until the monitor would not attribute the effects of the next fault to this outage."""
+
+    def is_past() -> bool:
+        return not site.traffic.was_late_since(time.time() - _EXPLAINED_SECONDS)
+
+    wait_until(is_past, _PATIENCE_SECONDS, "the outage is past", interval_seconds=0.5)
 
 
 def _store(site: Site, file: Path, seen: Seen, more: dict[str, Any]) -> None:

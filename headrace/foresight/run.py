@@ -38,7 +38,7 @@ PART: Final = "advice"
 """Component of the health report for sizing advice."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 60.0
-"""Seconds until the next computation after a failure or an unknown need.
+"""Maximum seconds until the next computation after a failure or an unknown need.
 
 Also the minimum time between computations after changes of tasks, instances or datastreams.
 """
@@ -64,6 +64,7 @@ class ForesightThread(BackgroundThread):
         self._advisor = advisor
         self._is_leading = is_leading
         self._interval = interval_seconds
+        self._again = min(_AGAIN_SECONDS, interval_seconds)
         self._health = health
         self._clock = clock
         self._next = self._compare_at = -math.inf
@@ -99,10 +100,10 @@ class ForesightThread(BackgroundThread):
             self._show(self._advisor.present())
             self._show(self._advisor.forecast())
             is_known = self._advice is not None and self._advice.required_tasks is not None
-            self._next = self._clock.monotonic() + (self._interval if is_known else _AGAIN_SECONDS)
+            self._next = self._clock.monotonic() + (self._interval if is_known else self._again)
 
     def _failed(self, error: Exception) -> None:
-        self._next, self._is_well = self._clock.monotonic() + _AGAIN_SECONDS, False
+        self._next, self._is_well = self._clock.monotonic() + self._again, False
         self._health.report(PART, False, f"cannot compute advice: {reason_of(error)}")
         _log.warning("cannot compute sizing advice", reason=reason_of(error))
 
@@ -136,7 +137,7 @@ class ForesightThread(BackgroundThread):
 
     def _has_changed(self, now: float) -> bool:
         """Return whether tasks, instances or datastreams have changed since the last computation."""
-        if now < max(self._compare_at, self._computed_at + _AGAIN_SECONDS):
+        if now < max(self._compare_at, self._computed_at + self._again):
             return False
         self._compare_at = now + _COMPARE_SECONDS
         try:

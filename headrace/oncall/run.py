@@ -23,7 +23,7 @@ from monitor.alerts.audits import AuditWatch
 from monitor.alerts.canaries import canary_alerts
 from monitor.alerts.deliveries.standstill import PauseDetector
 from monitor.alerts.dispatch import AlertDispatch
-from monitor.alerts.resize_advice import ResizeWatch
+from monitor.alerts.resize_advice import READ_SECONDS, ResizeWatch
 from monitor.alerts.retirements import retirement_alerts
 from monitor.canary.canary_watch import CanaryWatch, Paths
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
@@ -69,7 +69,11 @@ class MonitorTerm:
         self._metrics = metrics
         self._standstill = PauseDetector(SystemClock())
         alerts = build_alerts(settings, config, at, metrics, lambda: self._standstill.is_settled)
-        resize = ResizeWatch(service.read_advice, settings.monitor.alerts.resize_lead_seconds)
+        resize = ResizeWatch(
+            service.read_advice,
+            settings.monitor.alerts.resize_lead_seconds,
+            min(READ_SECONDS, settings.assigner.advice.interval_seconds),
+        )
         canaries = CanaryWatch(service.canaries, probes_of(directory_of(settings)), metrics.canaries.show)
         alerts.watch(
             resize.alerts,

@@ -21,7 +21,8 @@ from monitor.alerts.alert import Alert
 from monitor.alerts.catalogue import RESIZE
 
 _log = get_logger(__name__)
-_READ_MS: Final = 60_000
+READ_SECONDS: Final = 60.0
+"""Interval between two reads of the advice unless it is computed more often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +118,23 @@ def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, 
 class ResizeWatch:
     """Derives the alert about too few instances from the latest sizing advice. Not thread-safe.
 
-    `read`: returns the latest advice; called at most once a minute. After a failure, the previous advice is
+    `read`: returns the latest advice; called once in `read_seconds`. After a failure, the previous advice is
     used.
     """
 
-    def __init__(self, read: Callable[[], Advice | None], lead_seconds: float) -> None:
+    def __init__(
+        self, read: Callable[[], Advice | None], lead_seconds: float, read_seconds: float = READ_SECONDS
+    ) -> None:
         self._read = read
         self._lead = lead_seconds
+        self._read_every_ms = read_seconds * 1000
         self._read_ms: int | None = None
         self._advice: Advice | None = None
         self._held: Resize | None = None
 
     def alerts(self, now_ms: int) -> list[Alert]:
         """Return a list that contains the alert about too few instances if it fires."""
-        if self._read_ms is None or abs(now_ms - self._read_ms) >= _READ_MS:
+        if self._read_ms is None or abs(now_ms - self._read_ms) >= self._read_every_ms:
             self._read_ms = now_ms
             self._refresh()
         advice = self._advice

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -20,6 +23,8 @@ from tests.servers import NewKafka
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 RUNS = 10
+TOGETHER = 2
+"""Runs that are carried out at the same time, with the same kill."""
 ROUNDS = 6
 CLEANING = {"log.cleaner.backoff.ms": 200, "log.retention.check.interval.ms": 500}
 SEGMENTS = {"segment_ms": "300", "file_delete_delay_ms": "100"}
@@ -28,7 +33,9 @@ LATE_MS = 300_000
 
 
 def test_ten_clean_runs_have_no_false_verdict(new_kafka: NewKafka, new_instance: NewInstance) -> None:
-    source, destination = (new_kafka(name, properties=CLEANING).address for name in ("one", "two"))
+    with ThreadPoolExecutor() as pool:
+        made = pool.map(lambda name: new_kafka(name, properties=CLEANING), ("one", "two"))
+        source, destination = (cluster.address for cluster in made)
     settings = {
         "clusters__source__bootstrap_servers": source,
         "clusters__destination__bootstrap_servers": destination,
@@ -36,17 +43,40 @@ def test_ten_clean_runs_have_no_false_verdict(new_kafka: NewKafka, new_instance:
         "mirror__audit__window_seconds": "60",
         "mirror__audit__lateness_seconds": str(LATE_MS // 1_000),
     }
-    instances = [new_instance(name, **settings) for name in ("one", "two")]
-    for seed in range(RUNS):
-        found = CleanRun(source, destination, instances, seed).audits()
-        assert [topic["faults"] for topic in found] == [[]] * len(found), f"run {seed}: {found}"
+    living, victim = (new_instance(name, **settings) for name in ("one", "two"))
+    for first in range(0, RUNS, TOGETHER):
+        runs = [CleanRun(source, destination, living, first + number) for number in range(TOGETHER)]
+        for run, found in zip(runs, audits(runs, victim), strict=True):
+            assert [topic["faults"] for topic in found] == [[]] * len(found), f"run {run.seed}: {found}"
+
+
+def audits(runs: Sequence[CleanRun], victim: RunningInstance) -> list[list[dict[str, Any]]]:
+    """Carry the runs out, and return the audits of the topics of each."""
+    for run in runs:
+        run.begin()
+    for run in runs:
+        run.wait_for_copies()
+        run.expire()
+    for number in range(ROUNDS):
+        if number == 1:
+            victim.kill()
+        if number == 3:
+            victim.start()
+        for run in runs:
+            run.write()
+        for run in runs:
+            run.wait_for_copies()
+            if number == 4:
+                run.delete_a_quarter()
+    ended_ms = time.time() * 1_000
+    return [wait_until(partial(run.complete, ended_ms), "all records are audited") for run in runs]
 
 
 class CleanRun:
-    """Topics that are compacted, transactional, deleted by retention, and late; and an instance is killed."""
+    """Topics that are compacted, transactional, deleted by retention, and late."""
 
-    def __init__(self, source: str, destination: str, instances: list[RunningInstance], seed: int) -> None:
-        self.source, self.destination, self.instances = source, destination, instances
+    def __init__(self, source: str, destination: str, instance: RunningInstance, seed: int) -> None:
+        self.source, self.destination, self.instance, self.seed = source, destination, instance, seed
         self.random, self.name = Random(seed), fresh_name("clean")
         self.topics = [f"{self.name}.{kind}" for kind in ("compacted", "transactional", "expiring", "late")]
         make_topic(source, self.topics[0], 2, **SEGMENTS, **COMPACTED)
@@ -57,8 +87,8 @@ class CleanRun:
         self.transactions.init_transactions(PATIENCE_SECONDS)
         self.mode = ("full", "counts", "sampled")[seed % 3]
 
-    def audits(self) -> list[dict[str, Any]]:
-        """Carry the run out, and return the audits of its topics."""
+    def begin(self) -> None:
+        """Write the first records and create the datastream."""
         self.write()
         definition = {
             "name": self.name,
@@ -67,22 +97,7 @@ class CleanRun:
             "metadata": {"owner": "tests"},
             "audit": self.mode,
         }
-        living, victim = self.instances
-        living.rest.post("/v1/datastreams", definition)
-        self.wait_for_copies()
-        self.expire()
-        for number in range(ROUNDS):
-            if number == 1:
-                victim.kill()
-            if number == 3:
-                victim.start()
-            self.write()
-            self.wait_for_copies()
-            copied = counts(self.source, self.topics)[self.topics[3]]
-            if number == 4:
-                delete_records(self.source, self.topics[3], 0, copied // 4)
-        ended_ms = time.time() * 1_000
-        return wait_until(lambda: self._complete(ended_ms), "all records are audited")
+        self.instance.rest.post("/v1/datastreams", definition)
 
     def write(self) -> None:
         """Write records of every kind."""
@@ -110,7 +125,7 @@ class CleanRun:
         """Wait until the lanes have no lag."""
 
         def is_copied() -> bool:
-            lanes = self.instances[0].rest.get("/v1/lanes", datastream=self.name)["lanes"]
+            lanes = self.instance.rest.get("/v1/lanes", datastream=self.name)["lanes"]
             return len(lanes) == 2 * len(self.topics) and all(one["lag_records"] == 0 for one in lanes)
 
         wait_until(is_copied, "all records are copied")
@@ -123,8 +138,14 @@ class CleanRun:
         (change,) = admin.incremental_alter_configs([resource]).values()
         change.result(PATIENCE_SECONDS)
 
-    def _complete(self, ended_ms: float) -> list[dict[str, Any]]:
-        found = self.instances[0].rest.get("/v1/audits", datastream=self.name)["topics"]
+    def delete_a_quarter(self) -> None:
+        """Delete records of the topic with late records at the source."""
+        copied = counts(self.source, self.topics)[self.topics[3]]
+        delete_records(self.source, self.topics[3], 0, copied // 4)
+
+    def complete(self, ended_ms: float) -> list[dict[str, Any]]:
+        """Return the audits of the topics once they have faults or cover all records; otherwise nothing."""
+        found = self.instance.rest.get("/v1/audits", datastream=self.name)["topics"]
         has_faults = any(topic["faults"] for topic in found)
         through = [topic["complete_through_ms"] or 0 for topic in found]
         is_over = len(found) == len(self.topics) and min(through, default=0) >= ended_ms - LATE_MS

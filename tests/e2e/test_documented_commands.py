@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -126,13 +127,15 @@ def shell(
     Each cluster has two aliases, as some pages use east and west. The instances have the package of the page
     on plug-ins.
     """
-    source, destination = new_kafka("source").address, new_kafka("destination").address
+    with ThreadPoolExecutor() as pool:
+        source, destination = (one.address for one in pool.map(new_kafka, ("source", "destination")))
     clusters = {"source": source, "destination": destination, "east": source, "west": destination}
     environment = {
         "PYTHONPATH": python_path(tmp_path),
         "HEADRACE_COORDINATION__CLUSTER": "destination",
         "HEADRACE_COMMANDS__AUDIT_KEY_FILE": str(tmp_path / "audit.pem"),
         "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
+        "HEADRACE_MIRROR__WORKER__METRICS_INTERVAL_SECONDS": "1",
         "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
         **{f"HEADRACE_CLUSTERS__{name.upper()}__BOOTSTRAP_SERVERS": at for name, at in clusters.items()},
     }

@@ -35,11 +35,14 @@ def rights_are_missing(site: Site) -> Iterator[None]:
 
 
 def a_topic_is_on_one_side(site: Site) -> Iterator[None]:
+    """An operator creates the topic on the other side, which takes effect sooner than the next attempt."""
     site.west.create_policy = lambda name, _settings: "no such topic here" if name == MORE else ""
     with site.east.lock:
         site.east.create_topic(MORE)
     yield
     site.west.create_policy = None
+    with site.west.lock:
+        site.west.create_topic(MORE)
 
 
 def a_partition_count_differs(site: Site) -> Iterator[None]:

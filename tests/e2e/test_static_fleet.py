@@ -29,6 +29,8 @@ PARTITIONS: Final = 6
 CAPACITY: Final = 100_000
 """Bytes per second of a task; an instance can run two."""
 LIGHT, HEAVY = 1_000, 60_000
+NEEDED: Final = 3
+"""Instances that the heavy load requires: a task bears one of the partitions."""
 RULE_NAME: Final = "HeadraceInstancesNeeded"
 
 
@@ -68,8 +70,9 @@ def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_join
         "monitor__alerts__resize_after_seconds": "5",
         "monitor__alerts__gather_seconds": "1",
         "assigner__advice__tasks_per_instance": "2",
+        "assigner__advice__interval_seconds": "2",
         "mirror__leader__task_capacity_bytes_per_second": str(CAPACITY),
-        "mirror__leader__replan_interval_seconds": "5",
+        "mirror__leader__replan_interval_seconds": "2",
         "mirror__leader__scale_in_after_hours": "1",
     }
     with ExitStack() as stack:
@@ -89,23 +92,18 @@ def test_a_fleet_that_is_too_small_is_one_alert_which_ends_when_an_instance_join
         wait_until(lambda: needed(one) == 1, "the fleet is large enough")
         assert sent_alerts(hook) == sent_alerts(direct) == []
         set_rates(writer, {name: even(HEAVY)})
-        wait_until(lambda: needed(one) > 1, "the fleet is too small")
+        wait_until(lambda: needed(one) == NEEDED, "the fleet is too small")
         alert = RESIZE.name if has_receiver else RULE_NAME
         wait_until(lambda: sent_alerts(hook) == [(alert, "firing")], "Alertmanager sends one alert")
         if has_receiver:
             wait_until(
                 lambda: sent_alerts(direct) == [(RESIZE.name, "firing")], "the monitor sends one alert"
             )
-        fleet = [one]
-
-        def is_resolved() -> bool:
-            """Add an instance if the fleet is still too small: the first advice may see half of the rise."""
-            if needed(one) > len(fleet):
-                fleet.append(new_instance(f"more-{len(fleet)}", **settings))
-                scrape(targets, [each.address for each in fleet])
-            return sent_alerts(hook) == [(alert, "firing"), (alert, "resolved")]
-
-        wait_until(is_resolved, "Alertmanager resolves it")
+        fleet = [one, *(new_instance(f"more-{number}", **settings) for number in range(1, NEEDED))]
+        scrape(targets, [each.address for each in fleet])
+        wait_until(
+            lambda: sent_alerts(hook) == [(alert, "firing"), (alert, "resolved")], "Alertmanager resolves it"
+        )
         if has_receiver:
             wait_until(
                 lambda: sent_alerts(direct) == [(RESIZE.name, "firing"), (RESIZE.name, "resolved")],

@@ -258,6 +258,24 @@ def test_a_change_of_tasks_or_datastreams_computes_anew(site: Site) -> None:
     assert thread.advice.tasks > first.tasks
 
 
+@pytest.mark.parametrize(("interval", "again"), [(3600, 60), (2, 2)])
+def test_a_failed_computation_is_repeated_after_a_minute_or_the_interval_if_that_is_shorter(
+    site: Site, interval: float, again: float
+) -> None:
+    clock = ManualClock()
+    advisor = SizingAdvisor(means_of(site, None))
+    thread = ForesightThread(advisor, lambda: True, interval, site.health, clock)
+    site.session.is_up = False
+    thread.run_once()
+    site.session.is_up = True
+    clock.advance(again - 1)
+    thread.run_once()
+    assert thread.advice is None
+    clock.advance(1)
+    thread.run_once()
+    assert thread.advice is not None
+
+
 def test_only_a_leader_computes_and_its_health_says_what_goes_wrong(site: Site) -> None:
     clock, leads = ManualClock(), [False]
     advisor = SizingAdvisor(means_of(site, None))

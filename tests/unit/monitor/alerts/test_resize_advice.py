@@ -133,6 +133,14 @@ def test_the_advice_is_read_once_a_minute() -> None:
     assert fleet.reads == 3
 
 
+def test_advice_that_is_computed_more_often_is_read_as_often() -> None:
+    fleet = Fleet()
+    watch = ResizeWatch(fleet.read, LEAD, read_seconds=20)
+    for second in range(0, 121, 10):
+        watch.alerts(MONDAY + second * 1_000)
+    assert fleet.reads == 7
+
+
 class Answer:
     """An instance with a fixed response."""
 
