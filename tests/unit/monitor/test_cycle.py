@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from mirror.errors import HeadraceError, Unreachable
+from mirror.errors import HeadraceError, IllegalTransition, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.datastreams.objectives import Mode, Objective
@@ -73,6 +73,8 @@ class World:
         self.moves = 2
         self.loads_known = True
         self.failure: HeadraceError | None = None
+        self.lost: Exception | None = None
+        """Error of a rebalance request after the service has queued it."""
         self.asked: list[tuple[str, str]] = []
         self.previews = 0
         self.judges_itself = False
@@ -124,6 +126,8 @@ class World:
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         self.asked.append((name, reason))
+        if self.lost is not None:
+            raise self.lost
         return "r-1"
 
 
@@ -266,6 +270,29 @@ def test_a_service_that_cannot_be_asked_is_asked_again_at_the_next_evaluation(ri
     rig.world.failure = None
     assert "rebalance r-1 " in rig.evaluate(BAD)
     assert len(rig.world.asked) == 1
+
+
+@pytest.mark.parametrize("lost", [Unreachable("restarting"), HeadraceError("HTTP 500"), KeyError("request")])
+def test_a_request_without_response_is_not_repeated_before_the_cooldown(rig: Rig, lost: Exception) -> None:
+    rig.world.lost = lost
+    rig.evaluate(BAD)
+    rig.clock.advance(10.0)
+    finding = rig.cycle.evaluate()[ORDERS]
+    assert finding.has_acted
+    assert "without a response" in finding.action
+    rig.world.lost = None
+    for _ in range(5):
+        rig.evaluate(BAD)
+    assert len(rig.world.asked) == 1
+    assert "rebalance r-1 " in rig.evaluate(BAD)
+
+
+def test_a_rejected_request_is_repeated_at_the_next_evaluation(rig: Rig) -> None:
+    rig.world.lost = IllegalTransition("still pending")
+    rig.evaluate(BAD)
+    assert "could not request a rebalance: still pending" in rig.evaluate(BAD)
+    rig.world.lost = None
+    assert "rebalance r-1 " in rig.evaluate(BAD)
 
 
 def test_good_times_close_the_incident(rig: Rig) -> None:
