@@ -23,7 +23,7 @@ from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.rates import read_rule
 from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence
-from monitor.causes.inquiry import LEAST_SECONDS
+from monitor.causes.inquiry import LEAST_SECONDS, MOST_QUESTIONS
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
 from monitor.evaluation import Evaluation
 from monitor.incidents import IncidentPolicy
@@ -228,6 +228,17 @@ def test_judging_once_says_the_cause_of_a_breach_and_asks_for_nothing(rig: Rig) 
     rig.clock.advance(LEAST_SECONDS)
     assert rig.cycle.judge_only()[ORDERS].cause.endswith(": restarting")
     assert (rig.world.asked, rig.world.previews) == ([], 0)
+
+
+def test_judging_once_says_the_cause_of_every_breach(rig: Rig) -> None:
+    names = [DatastreamName(f"d-{number}") for number in range(2 * MOST_QUESTIONS + 1)]
+    rig.world.wanted = dict.fromkeys(names, a_subject())
+    rig.world.seen = {SOURCE: {"t": BAD}}
+    for _ in range(2):
+        verdicts = rig.cycle.judge_only()
+        assert verdicts.keys() == set(names)
+        assert {verdict.cause.partition(":")[0] for verdict in verdicts.values()} == {Cause.OVERLOADED_TASK}
+        rig.clock.advance(LEAST_SECONDS)
 
 
 def test_lanes_are_asked_about_every_few_seconds_at_most(rig: Rig) -> None:
