@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection
 from itertools import islice
 from typing import Final
@@ -24,6 +25,12 @@ def first_few(texts: Collection[str], most: int = 5, separator: str = ", ") -> s
     """Return at most `most` of the texts and the number of the rest: `a, b and 3 more`."""
     named = separator.join(islice(texts, most))
     return f"{named} and {len(texts) - most} more" if len(texts) > most else named
+
+
+def reason_at(place: object, reason: str) -> str:
+    """Return a reason with the place in front, unless the reason names the place: `t-0: paused`."""
+    is_named = re.search(rf"(?<![\w.-]){re.escape(str(place))}(?![\w-])", reason)
+    return reason if is_named else f"{place}: {reason}"
 
 
 def rate_text(bytes_per_second: float | None) -> str:

@@ -76,6 +76,7 @@ class MonitorCycle:
         subjects = self._service.subjects()
         found = self._with_budgets(self._judged(subjects), subjects, ALL)
         late = [name for name, verdict in found.items() if verdict.standing is ObjectiveStatus.BREACHED]
+        self._inquiry.begin(late, len(late))
         causes = {name: self._ask(name, subjects[name], found[name]).sentence for name in late}
         return {name: replace(verdict, cause=causes.get(name, "")) for name, verdict in found.items()}
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from mirror.bulkheads import Bulkhead
 from mirror.coordination.monitors.effect import PlacementEffect
-from mirror.errors import LoadUnavailable
+from mirror.errors import Busy, InvalidRequest, LoadUnavailable, Refused, VersionConflict
 from mirror.loggers import get_logger
 from mirror.model.bounds import LONGEST_REASON
 from mirror.model.datastreams.objectives import Mode
 from mirror.model.identifiers import DatastreamName
+from mirror.model.reasons import reason_of
 from mirror.ports import Clock
 from monitor.actions import (
     ActingPolicy,
@@ -25,6 +27,8 @@ from monitor.actions import (
 from monitor.ports import Service
 
 _log = get_logger(__name__)
+_REJECTIONS: Final = (InvalidRequest, VersionConflict, Busy, Refused)
+"""Errors with which the service rejects a request. After any other error, the service may have queued it."""
 
 
 class RequestOutcome(Enum):
@@ -33,7 +37,8 @@ class RequestOutcome(Enum):
     ACTED = "acted"
     """A decision about the rebalance was made. The next attempt follows after the cool-down.
 
-    The rebalance was requested, was only reported (mode `observe`), or is not worthwhile.
+    The rebalance was requested, possibly without a response, was only reported (mode `observe`), or is not
+    worthwhile.
     """
     NOT_NOW = "not now"
     """A rebalance is currently not permitted. The next attempt follows in the next evaluation."""
@@ -75,7 +80,8 @@ class Rebalancing:
         """Request a rebalance if the policy and a dry run allow it.
 
         `mode`: mode of the datastream. `why`: reason to store with the request. `open_seconds`: duration of
-        the breach so far. Raises HeadraceError.
+        the breach so far. Raises HeadraceError if no rebalance was requested. A request whose response is
+        lost counts as made, because a repeated request would start a second rebalance.
         """
         record = replace(self._record, waiting=self._record.waiting or self._last_rebalanced)
         against = reason_against(self._policy, record, name, self._clock.now_ms())
@@ -91,8 +97,15 @@ class Rebalancing:
         decision = decide(mode or self._policy.mode, preview.moves, preview.sentence, worth)
         if decision.outcome is not ActionOutcome.ACTS:
             return RequestResult(RequestOutcome.ACTED, decision.sentence)
-        identity = self._service.rebalance(name, why[:LONGEST_REASON])
+        identity = ""
+        with Bulkhead(through=_REJECTIONS) as requesting:
+            identity = self._service.rebalance(name, why[:LONGEST_REASON])
         self._record, self._last_rebalanced = self._record.acted(name, self._clock.now_ms()), name
+        if requesting.failure is not None:
+            lost = reason_of(requesting.failure)
+            _log.error("no response to a rebalance request", datastream=name, reason=lost)
+            sentence = f"rebalance requested without a response ({lost}): {decision.sentence}"
+            return RequestResult(RequestOutcome.ACTED, sentence, worth)
         _log.info("rebalance requested", datastream=name, request=identity, would=preview.sentence)
         return RequestResult(
             RequestOutcome.ACTED, f"rebalance {identity} requested: {decision.sentence}", worth

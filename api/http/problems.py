@@ -121,14 +121,17 @@ def invalid_body(found: Sequence[Mapping[str, Any]]) -> errors.InvalidRequest:
     return errors.InvalidRequest(f"{where or 'the body'}: {validation_text(found[0])}", fields=fields)
 
 
+def json_text(content: Any) -> bytes:
+    """Return the content as JSON in UTF-8 with lone surrogates escaped."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
+
+
 class LegibleJson(JSONResponse):
     """JSON response in UTF-8 with lone surrogates escaped."""
 
     def render(self, content: Any) -> bytes:
         """Return the content as JSON in UTF-8."""
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(
-            errors="backslashreplace"
-        )
+        return json_text(content)
 
 
 HeaderName = Literal["Age", "As-Of-Ms", "ETag", "Link", "Location", "Retry-After", "X-Request-ID"]

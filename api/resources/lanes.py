@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict
 
 from api.fleet.all_instances import AllInstances, FleetCalls
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import FleetQuery, InstanceResponse, known_fields
+from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, SharedFields, problems
 from api.resources.status import InstanceStateAnswer, state_answer
 from api.services import Services
@@ -418,14 +419,15 @@ class LanesNow(FleetCalls):
         return lanes_answer(replies).model_dump(mode="json")
 
 
-@router.get("/v1/lanes", responses=problems(404))
+@router.get("/v1/lanes", response_model=LanesAnswer, responses=problems(404))
 async def lanes(
     services: ServicesDep,
     reads: ReadsDep,
     fleet: FleetDep,
+    response: Response,
     instance: Annotated[str | None, Query(description="only lanes of this instance")] = None,
     datastream: Annotated[str | None, Query(description="only lanes of this datastream or its group")] = None,
-) -> LanesAnswer:
+) -> Response:
     """List the lanes of all instances, and the partitions that are not copied, as reported by the leader.
 
     A request for the lanes of the responding instance only, without a datastream, makes no remote calls, not
@@ -433,4 +435,5 @@ async def lanes(
     """
     live = () if instance == services.status.name else await run_in_threadpool(reads.live)
     group = None if datastream is None else await run_in_threadpool(reads.group_of, datastream)
-    return lanes_answer(await lanes_by_instance(AllInstances(services, fleet, live, instance), group))
+    replies = await lanes_by_instance(AllInstances(services, fleet, live, instance), group)
+    return await run_in_threadpool(lambda: large_response(lanes_answer(replies), response))

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import TypeAdapter
 
 from api.fleet.all_instances import AllInstances, FleetCalls, leader_of
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import Fleet, FleetQuery
+from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, RecordAnswer, by_value
 from api.services import Services
 from mirror.audit.verdicts import Verdict
@@ -230,8 +231,8 @@ class FleetMovements(FleetCalls):
         return self.run(lambda fleet: movements(services, fleet, live, plan, datastreams))
 
 
-@router.get("/v1/movement")
-async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> MovementsAnswer:
+@router.get("/v1/movement", response_model=MovementsAnswer)
+async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep, response: Response) -> Response:
     """Summarize the partitions of each datastream that are not OK.
 
     The response contains their number by state, the worst partitions, and the partitions about to lose
@@ -239,7 +240,8 @@ async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> M
     """
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     datastreams = (await run_in_threadpool(reads.definitions)).datastreams
-    return MovementsAnswer.from_movements(await movements(services, fleet, live, plan, datastreams))
+    found = await movements(services, fleet, live, plan, datastreams)
+    return await run_in_threadpool(lambda: large_response(MovementsAnswer.from_movements(found), response))
 
 
 AUDITS: Final = "audits"
@@ -347,16 +349,21 @@ class FleetAudits(FleetCalls):
         return self.run(lambda fleet: audits_now(services, fleet, live))
 
 
-@router.get("/v1/audits")
+@router.get("/v1/audits", response_model=AuditsAnswer)
 async def audits(
     services: ServicesDep,
     reads: ReadsDep,
     fleet: FleetDep,
+    response: Response,
     datastream: Annotated[str | None, Query(description="only this datastream")] = None,
-) -> AuditsAnswer:
+) -> Response:
     """Return until when every record has arrived at the destination, and time windows with differences."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     planned = planned_audits((await run_in_threadpool(reads.definitions)).datastreams, plan)
     found, is_complete = await audits_now(services, fleet, live)
-    wanted = [audit for audit in merged([*planned, *found]) if datastream in (None, audit.datastream)]
-    return AuditsAnswer.of(wanted, is_complete=is_complete)
+
+    def answer() -> Response:
+        wanted = [audit for audit in merged([*planned, *found]) if datastream in (None, audit.datastream)]
+        return large_response(AuditsAnswer.of(wanted, is_complete=is_complete), response)
+
+    return await run_in_threadpool(answer)

@@ -13,6 +13,7 @@ from api.access.rights import Action
 from api.fleet.dependencies import EventFeedDep, NamePath, ReadsDep, ServicesDep
 from api.fleet.reads import MOST_EVENTS
 from api.http.event_streams import EXAMPLE, MEDIA_TYPE, EventStream, event_answer
+from api.http.large_answers import large_response
 from api.http.problems import described, problems
 from api.resources.datastreams.dry_runs import DryRunsDep
 from api.resources.operations import located
@@ -39,25 +40,27 @@ from mirror.model.identifiers import DatastreamName
 router = APIRouter(prefix="/v1", tags=["plans"])
 
 
-@router.get("/plan", responses=problems(409))
+@router.get("/plan", response_model=PlanAnswer, responses=problems(409))
 def plan(
     reads: ReadsDep,
+    response: Response,
     datastream: Annotated[
         str | None, Query(description="only tasks of this datastream and its group")
     ] = None,
     tasks: Annotated[bool, Query(description="include the tasks, which list every partition")] = True,
-) -> PlanAnswer:
+) -> Response:
     """Return the current plan."""
     found = PlanAnswer.from_plan(reads.plan(), reads.assessments(), with_tasks=tasks)
     if datastream is None:
-        return found
+        return large_response(found, response)
     group = reads.group_of(datastream)
-    return found.model_copy(
+    shown = found.model_copy(
         update={
             "tasks": [task for task in found.tasks if task.datastream == group],
             "groups": [answer for answer in found.groups if answer.datastream == group],
         }
     )
+    return large_response(shown, response)
 
 
 @router.post(
@@ -138,11 +141,12 @@ async def make(
     return answer
 
 
-@router.get("/plans/{identity}", responses=problems(404, 409))
-def get(identity: IdPath, services: ServicesDep) -> ProposalAnswer:
+@router.get("/plans/{identity}", response_model=ProposalAnswer, responses=problems(404, 409))
+def get(identity: IdPath, services: ServicesDep, response: Response) -> Response:
     """Return a proposed plan, and whether its inputs have changed since its computation."""
     stored = _kept(identity, services)
-    return ProposalAnswer.from_stored(identity, stored, _changed(stored, services))
+    found = ProposalAnswer.from_stored(identity, stored, _changed(stored, services))
+    return large_response(found, response)
 
 
 @router.post(

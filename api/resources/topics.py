@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from api.fleet.dependencies import ServicesDep, SlowCallsDep
+from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, RecordAnswer, StrictModel, problems
 from mirror.coordination.topic_retirement import Retirement
 from mirror.coordination.topic_use import KeepReason, TopicEvidence
@@ -167,24 +168,28 @@ class RetirementBody(TopicBody):
     """True: create an ACL that denies writes to the topic, if the cluster has an authorizer."""
 
 
-@router.get("/topics")
+@router.get("/topics", response_model=TopicsAnswer)
 async def topics(
     services: ServicesDep,
     calls: SlowCallsDep,
+    response: Response,
     cluster: Annotated[str, Query(description="alias or address of the cluster")],
     days: Annotated[
         int, Query(ge=0, le=_MOST_DAYS, description="minimum age and time without use, in days")
     ] = _DAYS,
     unused: Annotated[bool, Query(description="omit topics with a reason to keep them")] = False,
-) -> TopicsAnswer:
+) -> Response:
     """Return facts about the use of each topic of a cluster. Requires rights on all datastreams, because the
     response lists all consumer groups."""
     ref = _cluster(cluster)
-    found = await calls.run(partial(services.retirements.unused, services.control, ref, days))
-    shown = [TopicEvidenceAnswer.of(topic) for topic in found if topic.is_unused or not unused]
-    return TopicsAnswer(
-        cluster=cluster, days=days, topics=shown, kept=sum(not topic.is_unused for topic in found)
-    )
+
+    def read() -> Response:
+        found = services.retirements.unused(services.control, ref, days)
+        shown = [TopicEvidenceAnswer.of(topic) for topic in found if topic.is_unused or not unused]
+        kept = sum(not topic.is_unused for topic in found)
+        return large_response(TopicsAnswer(cluster=cluster, days=days, topics=shown, kept=kept), response)
+
+    return await calls.run(read)
 
 
 @router.get("/retirements")

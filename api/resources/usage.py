@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.fleet.dependencies import ServicesDep, SlowCallsDep
+from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, RecordAnswer, problems
 from monitor.usage_bill import DAY_MS, OwnerUsage, UsageLine, by_owner
 from pinot.time_range import TimeRange
@@ -71,15 +72,16 @@ class UsageAnswer(AnswerModel):
     """Number of lines omitted because of `limit`; the sums in `owners` include these lines."""
 
 
-@router.get("/v1/usage")
+@router.get("/v1/usage", response_model=UsageAnswer)
 async def usage(
     services: ServicesDep,
     calls: SlowCallsDep,
+    response: Response,
     days: Annotated[int, Query(ge=1, le=MOST_DAYS, description="number of days, today included")] = 30,
     owner: Annotated[str | None, Query(description="only datastreams of this owner")] = None,
     datastream: Annotated[str | None, Query(description="only this datastream")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_LINES, description="maximum number of lines")] = 10_000,
-) -> UsageAnswer:
+) -> Response:
     """Return the usage of the last days, from the mirror's measurements."""
     now_ms = services.clock.now_ms()
     since_ms = (now_ms // DAY_MS - days + 1) * DAY_MS
@@ -87,13 +89,18 @@ async def usage(
     lines = [
         line for line in report.lines if owner in (None, line.owner) and datastream in (None, line.datastream)
     ]
-    owners = await run_in_threadpool(by_owner, lines, report.quota_of, (now_ms - since_ms) / 1_000)
-    return UsageAnswer(
-        since_ms=since_ms,
-        until_ms=now_ms,
-        measured_by=report.measured_by,
-        currency=report.currency,
-        owners=[OwnerUsageAnswer.of(owner_usage) for owner_usage in owners],
-        lines=[UsageLineAnswer.of(line) for line in lines[:limit]],
-        left_out=max(len(lines) - limit, 0),
-    )
+
+    def answer() -> Response:
+        owners = by_owner(lines, report.quota_of, (now_ms - since_ms) / 1_000)
+        found = UsageAnswer(
+            since_ms=since_ms,
+            until_ms=now_ms,
+            measured_by=report.measured_by,
+            currency=report.currency,
+            owners=[OwnerUsageAnswer.of(owner_usage) for owner_usage in owners],
+            lines=[UsageLineAnswer.of(line) for line in lines[:limit]],
+            left_out=max(len(lines) - limit, 0),
+        )
+        return large_response(found, response)
+
+    return await run_in_threadpool(answer)

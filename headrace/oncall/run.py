@@ -77,7 +77,7 @@ class MonitorTerm:
         canaries = CanaryWatch(service.canaries, probes_of(directory_of(settings)), metrics.canaries.show)
         alerts.watch(
             resize.alerts,
-            lambda _: [*canary_alerts(canaries.states)],
+            lambda now_ms: [*canary_alerts(canaries.states, now_ms, alerts.firing)],
             AuditWatch(service.audits).alerts,
             lambda _: [*retirement_alerts(service.retirements())],
         )

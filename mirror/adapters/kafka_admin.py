@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread, shared_loop
 from mirror.adapters.kafka.record_times import record_times
-from mirror.adapters.kafka.session import ClusterSession
+from mirror.adapters.kafka.session import REQUEST_SECONDS, ClusterSession
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.administration.creation import TopicCreations
@@ -19,6 +19,7 @@ from mirror.client.administration.description import describe_topics
 from mirror.client.administration.extension import TopicExtensions
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
+from mirror.model.bounds import REACH_SECONDS
 from mirror.model.identifiers import ClusterRef
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 from mirror.model.topics import SourcePosition, TopicCreation, TopicDescription, TopicPartition, WaitingRecord
@@ -35,6 +36,8 @@ from mirror.wording import counted
 _T = TypeVar("_T")
 _DEADLINE_SECONDS: Final = 30.0
 """Timeout of a call in seconds. A call sends several requests at most."""
+_ATTEMPTS_SHARE: Final = 0.9
+"""Share of a call's timeout for all attempts, so that the caller gets the error of the last attempt."""
 _AT_ONCE: Final = 500
 _LEADER_SECONDS: Final = 2.0
 """Maximum seconds by which partitions without a leader delay other partitions of the same call."""
@@ -44,9 +47,10 @@ class KafkaAdmin:
     """Thread-safe admin client for one cluster.
 
     The client connects on first use, and closes idle connections. All clients with the same `loop` share a
-    thread; by default, all clients of the process do. A call takes at most `deadline_seconds`. The call fails
-    at once if no address accepts a connection. If an address accepts connections but does not respond, only
-    one call at a time waits for this address.
+    thread; by default, all clients of the process do. A call takes at most `deadline_seconds`, retries
+    included, and then raises the error of its last attempt. The call fails at once if no address accepts a
+    connection. If an address accepts connections but does not respond, only one call at a time waits for this
+    address.
     """
 
     def __init__(
@@ -61,7 +65,14 @@ class KafkaAdmin:
         self._name = cluster.bootstrap_servers
         self._replication_factor = replication_factor
         self._loop = loop or shared_loop()
-        self._session = ClusterSession(self._name, "headrace-admin", partial(usable_access, cluster))
+        self._attempts_seconds = _ATTEMPTS_SHARE * deadline_seconds
+        self._session = ClusterSession(
+            self._name,
+            "headrace-admin",
+            partial(usable_access, cluster),
+            request_seconds=min(REQUEST_SECONDS, self._attempts_seconds),
+            reach_seconds=min(REACH_SECONDS, self._attempts_seconds),
+        )
         self.illegal_topics = 0
 
     def cluster_id(self) -> str:
@@ -146,8 +157,10 @@ class KafkaAdmin:
         self._loop.post(lambda _: self._session.close())
 
     def _ask(self, operation: str, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
-        session = self._session
-        return self._loop.ask(operation, self._deadline_seconds, lambda loop: session.ask(loop, question))
+        session, seconds = self._session, self._attempts_seconds
+        return self._loop.ask(
+            operation, self._deadline_seconds, lambda loop: session.ask(loop, question, seconds)
+        )
 
 
 async def _identity(cluster: Cluster) -> str:

@@ -19,7 +19,7 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol import fetch
 from mirror.protocol.batches.batch import BatchHeader, scan, verify
 from mirror.protocol.batches.legacy import last_offset
-from mirror.protocol.codes import TRANSIENT, error_of
+from mirror.protocol.codes import TRANSIENT
 from mirror.protocol.control.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
 
@@ -93,10 +93,9 @@ async def fetch_once(
             return part
         await cluster.loop.sleep(_EMPTY_SECONDS)
     if part.error:
-        if part.error in TRANSIENT:
-            raise Unreachable(f"cannot read {place}: {error_of(part.error, 'fetch').message}")
         doing = f"cannot read {place} of {cluster.name} at offset {offset}"
-        raise cluster.error(part.error, doing, f"Read on topic {place.topic}")
+        error = cluster.error(part.error, doing, f"Read on topic {place.topic}")
+        raise Unreachable(error.message) if part.error in TRANSIENT else error
     return part
 
 

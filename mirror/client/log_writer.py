@@ -15,7 +15,7 @@ from mirror.errors import CorruptData, Unreachable
 from mirror.lane.memory import ReceiveBuffer
 from mirror.model.topics import TopicPartition
 from mirror.protocol import produce
-from mirror.protocol.codes import TRANSIENT, error_of
+from mirror.protocol.codes import TRANSIENT
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
@@ -73,11 +73,10 @@ async def write_patiently(
         answer = await _produce(cluster, connection, (place, topic_id), batch, transactional_id)
         if transactional_id is None:  # with a sequence, an earlier attempt may have set the append time
             cluster.clocks.acknowledged(leader[0], sent_ms, answer.append_ms, clock.now_ms())
-        if answer.error in TRANSIENT:
-            raise Unreachable(f"cannot write to {place}: {error_of(answer.error, 'produce').message}")
         if answer.error:
-            right = f"Write on topic {place.topic}"
-            raise cluster.error(answer.error, f"cannot write to {place}", right, answer.message)
+            doing, right = f"cannot write to {place} of {cluster.name}", f"Write on topic {place.topic}"
+            error = cluster.error(answer.error, doing, right, answer.message)
+            raise Unreachable(error.message) if answer.error in TRANSIENT else error
         return answer
 
     return await cluster.patiently(attempt, seconds, topic=place.topic)

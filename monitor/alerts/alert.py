@@ -63,7 +63,8 @@ class Alert:
     `cluster`: alias of the source cluster, or of the cluster of `topic`. `done`: action that Headrace has
     taken. `partitions`: number of affected partitions, 0 if the alert is not about partitions. `worst`: most
     affected partition. `receiver`: name of the receiver, for an alert about a receiver. `datastreams`:
-    datastreams that a fault of a cluster affects.
+    datastreams that a fault of a cluster affects. `until_ms`: time until which the alert continues after a
+    single event, such as a loss (epoch ms); 0 if the alert depends on a condition that can be observed.
     """
 
     kind: AlertKind
@@ -78,6 +79,7 @@ class Alert:
     receiver: str = ""
     datastreams: tuple[str, ...] = ()
     topic: str = ""
+    until_ms: int = 0
 
     @property
     def key(self) -> AlertKey:

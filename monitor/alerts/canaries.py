@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from mirror.model.identifiers import DatastreamName
 from mirror.wording import counted
-from monitor.alerts.alert import Alert
+from monitor.alerts.alert import Alert, AlertKey
 from monitor.alerts.catalogue import CANARY_LOST, CANARY_UNAVAILABLE
 from monitor.canary.canary_watch import CanaryState
 from monitor.canary.ledger import DUE_SECONDS
@@ -22,17 +23,46 @@ In this time, the leader finds the canary topic at the source and creates its co
 """
 
 
-def canary_alerts(states: Mapping[DatastreamName, CanaryState]) -> Iterator[Alert]:
-    """Yield an alert for each canary whose current state requires one."""
+def canary_alerts(
+    states: Mapping[DatastreamName, CanaryState] | None, now_ms: int, firing: Sequence[Alert]
+) -> Iterator[Alert]:
+    """Yield an alert for each canary whose current state requires one.
+
+    `states`: None if the canaries are unknown. `firing`: alerts that fire, including those of a previous
+    monitor. A canary that was just started has no figures of its predecessor, so an alert continues until its
+    end if it reports a loss, and until its condition can be observed if the canary is unavailable.
+    """
+    known = {alert.key: replace(alert) for alert in firing if alert.kind in (CANARY_LOST, CANARY_UNAVAILABLE)}
+    if states is None:
+        yield from known.values()
+        return
     for name, state in states.items():
-        cluster, figures = state.path.source, state.figures
-        if figures.lost_seconds is not None and figures.lost_seconds < LOST_SECONDS:
-            lost = counted(figures.lost, "canary record")
-            summary = f"{name} has lost canary records"
-            text = f"{lost} of the {figures.produced} acknowledged did not arrive in {state.path.copy}"
-            yield Alert(CANARY_LOST, summary, text, 0, name, cluster)
+        lost = known.get(AlertKey(CANARY_LOST.name, name))
+        if (own := _loss(name, state, now_ms)) is not None:
+            yield own
+        elif lost is not None and lost.cluster == state.path.source and lost.until_ms > now_ms:
+            yield lost
+        failing = known.get(AlertKey(CANARY_UNAVAILABLE.name, name))
         if text := "; ".join(_unavailable(state)):
-            yield Alert(CANARY_UNAVAILABLE, f"the canary of {name} fails", text, 0, name, cluster)
+            yield Alert(CANARY_UNAVAILABLE, f"the canary of {name} fails", text, 0, name, state.path.source)
+        elif failing is not None and failing.cluster == state.path.source and _is_unknown(state):
+            yield failing
+
+
+def _loss(name: DatastreamName, state: CanaryState, now_ms: int) -> Alert | None:
+    figures = state.figures
+    if figures.lost_seconds is None or figures.lost_seconds >= LOST_SECONDS:
+        return None
+    lost = counted(figures.lost, "canary record")
+    text = f"{lost} of the {figures.produced} acknowledged did not arrive in {state.path.copy}"
+    until_ms = now_ms + int((LOST_SECONDS - figures.lost_seconds) * 1_000)
+    summary = f"{name} has lost canary records"
+    return Alert(CANARY_LOST, summary, text, 0, name, state.path.source, until_ms=until_ms)
+
+
+def _is_unknown(state: CanaryState) -> bool:
+    """Return whether no record could arrive since the canary was started."""
+    return state.figures.consumed == 0
 
 
 def _unavailable(state: CanaryState) -> Iterator[str]:

@@ -1,13 +1,15 @@
 """Stored form of the firing alerts, with which the next monitor resolves them at each receiver. Pure.
 
-There is one record per datastream. A record changes only when an alert starts or ends, or when a receiver
-accepts an alert. The catalogue, and the numbers of receivers and retired topics limit its size.
+There is one record per datastream. A record changes only when an alert starts or ends, when the end of an
+alert moves, or when a receiver accepts an alert. The catalogue, and the numbers of receivers and retired
+topics limit its size.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +35,9 @@ from monitor.records.tracker import DatastreamProblem
 _log = get_logger(__name__)
 _SAID: Final = "reported by a previous monitor"
 _KINDS: Final = {kind.name: kind for kind in CATALOGUE if kind is not WATCHDOG}
+_END_PRECISION_MS: Final = 5_000
+"""Change of the end of an alert in ms from which the alert is stored again. Ends are computed from two clocks
+in each evaluation, and therefore vary by milliseconds."""
 _CAUSES: Final = {
     SOURCE_AWAY: Cause.SOURCE_AWAY,
     DESTINATION_AWAY: Cause.DESTINATION_AWAY,
@@ -76,6 +81,7 @@ class InheritedAlerts:
                     "topic": alert.topic,
                     "since_ms": alert.since_ms,
                     "summary": alert.summary,
+                    "until_ms": alert.until_ms,
                     "told": list(receivers.get(alert.key, ())),
                 }
             )
@@ -87,9 +93,12 @@ class InheritedAlerts:
         }
 
     def _stored(self, alert: Alert) -> Alert:
-        """Return the alert as it first fired with these labels."""
+        """Return the alert as it first fired with these labels, with its current end."""
         first = self._first.get(alert.key, alert)
-        return first if first.cluster == alert.cluster else alert
+        if first.cluster != alert.cluster:
+            return alert
+        is_later = abs(alert.until_ms - first.until_ms) >= _END_PRECISION_MS
+        return replace(first, until_ms=alert.until_ms) if is_later else first
 
 
 def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[DatastreamProblem]]:
@@ -136,4 +145,5 @@ def _alert_of(record: dict[str, Any]) -> Alert:
         cluster=str(record["cluster"]),
         receiver=str(record["receiver"]),
         topic=str(record.get("topic", "")),
+        until_ms=moment_of(record.get("until_ms", 0)),
     )

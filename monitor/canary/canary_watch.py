@@ -84,7 +84,8 @@ class CanaryWatch:
         self._open = open_probe
         self._show = show
         self._probes: dict[DatastreamName, tuple[CanaryPath, Probe]] = {}
-        self.states: Mapping[DatastreamName, CanaryState] = {}
+        self.states: Mapping[DatastreamName, CanaryState] | None = None
+        """Canaries by datastream, None until the definitions were read."""
 
     def start(self) -> None:
         """Do nothing, because probes start in the first evaluation."""
@@ -93,7 +94,7 @@ class CanaryWatch:
         """Stop all canary probes. Idempotent."""
         for name in list(self._probes):
             self._end(name)
-        self.states = {}
+        self.states = None
 
     def judged(self, _findings: object, _movements: object) -> None:
         """Start and stop canary probes, and collect their results."""
@@ -112,6 +113,8 @@ class CanaryWatch:
             wanted = self._paths()
         except HeadraceError as error:
             _log.warning("cannot read the datastreams with a canary", reason=str(error))
+            if self.states is None:
+                return
             wanted = {name: path for name, (path, _) in self._probes.items()}
         for name, (path, _) in list(self._probes.items()):
             if wanted.get(name) != path:

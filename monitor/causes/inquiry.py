@@ -84,13 +84,14 @@ class Inquiry:
         self._causes: dict[DatastreamName, Cause] = {}
         self._left = MOST_QUESTIONS
 
-    def begin(self, late: Collection[DatastreamName]) -> list[DatastreamName]:
-        """Prepare for an evaluation. Drop the diagnoses of datastreams that are no longer late.
+    def begin(self, late: Collection[DatastreamName], most: int = MOST_QUESTIONS) -> list[DatastreamName]:
+        """Prepare for an evaluation with at most `most` checks. Drop the diagnoses of datastreams that are no
+        longer late.
 
         Returns the late datastreams in the order in which to check them: those without a check first, then
         those whose last check is longest ago.
         """
-        self._left = MOST_QUESTIONS
+        self._left = most
         self._known = {name: known for name, known in self._known.items() if name in late}
         self._causes = {name: cause for name, cause in self._causes.items() if name in late}
         checked = sorted(self._known, key=lambda name: self._known[name].requested_at)

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from mirror.wording import counted
+import pytest
+
+from mirror.wording import counted, reason_at
 from scripts.architecture import nodes_of
 
 ROOT: Final = Path(__file__).parents[2]
@@ -77,3 +79,18 @@ def _counts(file: Path) -> Iterator[str]:
 def test_every_count_agrees_with_its_noun() -> None:
     """`counted` formats numbers before a noun."""
     assert [one for file in _files() for one in _counts(file)] == []
+
+
+@pytest.mark.parametrize(
+    ("place", "reason", "text"),
+    [
+        ("t-0", "paused", "t-0: paused"),
+        ("t-0", "cannot read t-0 of source", "cannot read t-0 of source"),
+        ("t-0", "t-0 has no leader", "t-0 has no leader"),
+        ("t-1", "cannot read t-10 of source", "t-1: cannot read t-10 of source"),
+        ("t-0", "cannot read a.t-0", "t-0: cannot read a.t-0"),
+        ("t.0-1", "cannot read t-0-1", "t.0-1: cannot read t-0-1"),
+    ],
+)
+def test_a_reason_names_its_place_once(place: str, reason: str, text: str) -> None:
+    assert reason_at(place, reason) == text

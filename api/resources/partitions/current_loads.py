@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.fleet.all_instances import ask_leader
 from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep
 from api.fleet.questions import FleetQuery, known_fields
+from api.http.large_answers import large_response
 from api.http.problems import problems
 from api.resources.partitions.load_answers import (
     ClusterLoadsAnswer,
@@ -189,16 +190,22 @@ def cluster_loads_read(value: Any) -> list[ClusterLoadsAnswer] | None:
     return [ClusterLoadsAnswer.model_validate(known_fields(ClusterLoadsAnswer, row)) for row in rows]
 
 
-@router.get("/datastreams/{name}/loads", tags=["datastreams"], responses=problems(404, 409))
+@router.get(
+    "/datastreams/{name}/loads",
+    tags=["datastreams"],
+    response_model=DatastreamLoads,
+    responses=problems(404, 409),
+)
 async def loads(
     name: NamePath,
     services: ServicesDep,
     reads: ReadsDep,
     fleet: FleetDep,
+    response: Response,
     limit: Annotated[
         int, Query(ge=1, le=MOST_SHOWN, description="maximum number of partitions, heaviest first")
     ] = 10_000,
-) -> DatastreamLoads:
+) -> Response:
     """Return the current load of each partition at the source, as known to the leader.
 
     Any instance responds. If the leader does not respond, `no_answer` contains the reason, and the numbers
@@ -216,9 +223,10 @@ async def loads(
         loads_read,
     )
     if reply.value is not None:
-        return reply.value
+        return await run_in_threadpool(large_response, reply.value, response)
     unreported = await run_in_threadpool(unheard_loads, datastream, plan, assessments, limit)
-    return unreported.model_copy(update={"leader": reply.leader, "no_answer": reply.reason})
+    answer = unreported.model_copy(update={"leader": reply.leader, "no_answer": reply.reason})
+    return await run_in_threadpool(large_response, answer, response)
 
 
 @router.get("/loads", tags=["status"], responses=problems(409))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict
 
@@ -16,6 +16,7 @@ from api.fleet.all_instances import AllInstances, leader_of
 from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep, SlowCallsDep
 from api.fleet.questions import Fleet, FleetQuery, InstanceResponse
 from api.fleet.reads import Reads
+from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, problems
 from api.resources.lanes import GROUP, LANES, LaneSummary, PartitionState, lanes_read, own_reports
 from api.resources.partitions.current_loads import owners_of
@@ -243,17 +244,19 @@ def _query(
     return LagQuery(text, state, instance, sort, descending, offset, limit)
 
 
-@router.get("/{name}/lag")
+@router.get("/{name}/lag", response_model=DatastreamLag)
 async def lag(
     name: NamePath,
     services: ServicesDep,
     reads: ReadsDep,
     fleet: FleetDep,
+    response: Response,
     wanted: Annotated[LagQuery, Depends(_query)],
-) -> DatastreamLag:
+) -> Response:
     """Return the lag of each partition, as reported by the instances that responded; the numbers of
     partitions on other instances are null. The filters select partitions; the sums cover all partitions."""
-    return await lag_now(name, services, reads, fleet, wanted)
+    found = await lag_now(name, services, reads, fleet, wanted)
+    return await run_in_threadpool(large_response, found, response)
 
 
 async def lag_now(
@@ -371,8 +374,10 @@ def _entry(
     return _Entry(place, owner, None, _UNKNOWN, f"instance {owner.instance} did not respond")
 
 
-@router.get("/{name}/gaps")
-async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) -> DatastreamGaps:
+@router.get("/{name}/gaps", response_model=DatastreamGaps)
+async def gaps(
+    name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep, response: Response
+) -> Response:
     """Return the records that are missing at the destination, according to the last stored progress.
 
     The records were lost, filtered, dead-lettered, rejected, truncated or paused, and are not copied unless
@@ -393,7 +398,7 @@ async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) 
             partitions=[row for row in rows if row.is_remarkable],
         )
 
-    return await slow_calls.run(read)
+    return await slow_calls.run(lambda: large_response(read(), response))
 
 
 def _key(datastream: Datastream, lane_progress_answer: LaneProgressAnswer) -> LaneKey:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, SlowCallsDep
+from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, problems
 from api.services import Services
 from mirror.coordination.reconcile import copied
@@ -175,14 +176,15 @@ def _uncopied(
     return {partition: UncopiedLane(uncopied, None) for partition, uncopied in {**paused, **unplaced}.items()}
 
 
-@router.get("/{name}/progress", responses=problems(404, 409))
+@router.get("/{name}/progress", response_model=list[LaneProgressAnswer], responses=problems(404, 409))
 async def progress(
     name: NamePath,
     services: ServicesDep,
     reads: ReadsDep,
     slow_calls: SlowCallsDep,
+    response: Response,
     offset_map: Annotated[bool, Query(description="include all runs of the offset maps")] = False,
-) -> list[LaneProgressAnswer]:
+) -> Response:
     """Return the last stored checkpoints, offset classes and offset maps.
 
     The response covers all partitions of the datastream's group that are copied to the datastream's
@@ -194,4 +196,4 @@ async def progress(
         stored = services.progress(datastream.destination, datastream.group)
         return progress_of(datastream, stored, services, with_map=offset_map)
 
-    return await slow_calls.run(read)
+    return await slow_calls.run(lambda: large_response(read(), response))

@@ -205,22 +205,29 @@ class ClusterSession:
         """True if connections may be open."""
         return self._cluster is not None
 
-    async def ask(self, loop: Loop, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
+    async def ask(
+        self, loop: Loop, question: Callable[[Cluster], Coroutine[Any, Any, _T]], seconds: float | None = None
+    ) -> _T:
         """Run a call on the cluster, with retries until it succeeds, fails permanently, or times out.
 
-        Raises the errors of the call. Raises at once if no broker is reachable.
+        `seconds`: time for which the caller waits; None if it waits for every attempt. With this time, the
+        call is repeated only if an attempt as long as the last one would end in time, so that the caller gets
+        the error of the last attempt. Raises the errors of the call. Raises at once if no broker is
+        reachable.
         """
-        until, pause = loop.now() + self._request_seconds, _FIRST_BACKOFF
+        until, pause = loop.now() + min(self._request_seconds, seconds or inf), _FIRST_BACKOFF
         self._under_way += 1
         try:
             while True:
+                began = loop.now()
                 cluster = await self.reached(loop)
                 try:
                     return await question(cluster)
                 except HeadraceError as error:
                     if isinstance(error, Unreachable):
                         self._failure = copy(error)
-                    if not error.retriable or loop.now() + pause > until:
+                    took = 0.0 if seconds is None else loop.now() - began
+                    if not error.retriable or loop.now() + pause + took > until:
                         raise
                 await loop.sleep(pause)
                 pause = min(pause * 2, _LONGEST_BACKOFF)

@@ -54,12 +54,17 @@ def test_what_is_no_record_at_all_is_damaged(value: bytes) -> None:
     assert read_alerts([value]) == []
 
 
-@given(st.dictionaries(st.sampled_from(["name", "summary", "since_ms", "datastream", "cluster"]), values))
+@given(
+    st.dictionaries(
+        st.sampled_from(["name", "summary", "since_ms", "until_ms", "datastream", "cluster"]), values
+    )
+)
 def test_an_alert_is_read_or_left_out(changed: dict[str, object]) -> None:
     alert = {"name": "HeadraceDatastreamHalted", "summary": "s", "since_ms": 5}
     alert |= {"datastream": "", "cluster": "", "receiver": ""} | changed
     for one in read_alerts([json.dumps({"alerts": [alert]}).encode()]):
         assert 0 <= one.alert.since_ms <= LARGEST_MS
+        assert 0 <= one.alert.until_ms <= LARGEST_MS
 
 
 def test_what_is_written_is_read_again() -> None:

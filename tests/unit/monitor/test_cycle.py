@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from mirror.errors import HeadraceError, Unreachable
+from mirror.errors import HeadraceError, IllegalTransition, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.datastreams.objectives import Mode, Objective
@@ -23,7 +23,7 @@ from monitor.burn.pieces import TimeRangePiece
 from monitor.burn.rates import read_rule
 from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import BacklogOrigin, Evidence, LaneEvidence
-from monitor.causes.inquiry import LEAST_SECONDS
+from monitor.causes.inquiry import LEAST_SECONDS, MOST_QUESTIONS
 from monitor.cycle import LoopEnd, MonitorCycle, MonitorLoop
 from monitor.evaluation import Evaluation
 from monitor.incidents import IncidentPolicy
@@ -73,6 +73,8 @@ class World:
         self.moves = 2
         self.loads_known = True
         self.failure: HeadraceError | None = None
+        self.lost: Exception | None = None
+        """Error of a rebalance request after the service has queued it."""
         self.asked: list[tuple[str, str]] = []
         self.previews = 0
         self.judges_itself = False
@@ -124,6 +126,8 @@ class World:
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
         self.asked.append((name, reason))
+        if self.lost is not None:
+            raise self.lost
         return "r-1"
 
 
@@ -226,6 +230,17 @@ def test_judging_once_says_the_cause_of_a_breach_and_asks_for_nothing(rig: Rig) 
     assert (rig.world.asked, rig.world.previews) == ([], 0)
 
 
+def test_judging_once_says_the_cause_of_every_breach(rig: Rig) -> None:
+    names = [DatastreamName(f"d-{number}") for number in range(2 * MOST_QUESTIONS + 1)]
+    rig.world.wanted = dict.fromkeys(names, a_subject())
+    rig.world.seen = {SOURCE: {"t": BAD}}
+    for _ in range(2):
+        verdicts = rig.cycle.judge_only()
+        assert verdicts.keys() == set(names)
+        assert {verdict.cause.partition(":")[0] for verdict in verdicts.values()} == {Cause.OVERLOADED_TASK}
+        rig.clock.advance(LEAST_SECONDS)
+
+
 def test_lanes_are_asked_about_every_few_seconds_at_most(rig: Rig) -> None:
     rig.evaluate(BAD)
     for _ in range(20):
@@ -266,6 +281,29 @@ def test_a_service_that_cannot_be_asked_is_asked_again_at_the_next_evaluation(ri
     rig.world.failure = None
     assert "rebalance r-1 " in rig.evaluate(BAD)
     assert len(rig.world.asked) == 1
+
+
+@pytest.mark.parametrize("lost", [Unreachable("restarting"), HeadraceError("HTTP 500"), KeyError("request")])
+def test_a_request_without_response_is_not_repeated_before_the_cooldown(rig: Rig, lost: Exception) -> None:
+    rig.world.lost = lost
+    rig.evaluate(BAD)
+    rig.clock.advance(10.0)
+    finding = rig.cycle.evaluate()[ORDERS]
+    assert finding.has_acted
+    assert "without a response" in finding.action
+    rig.world.lost = None
+    for _ in range(5):
+        rig.evaluate(BAD)
+    assert len(rig.world.asked) == 1
+    assert "rebalance r-1 " in rig.evaluate(BAD)
+
+
+def test_a_rejected_request_is_repeated_at_the_next_evaluation(rig: Rig) -> None:
+    rig.world.lost = IllegalTransition("still pending")
+    rig.evaluate(BAD)
+    assert "could not request a rebalance: still pending" in rig.evaluate(BAD)
+    rig.world.lost = None
+    assert "rebalance r-1 " in rig.evaluate(BAD)
 
 
 def test_good_times_close_the_incident(rig: Rig) -> None:

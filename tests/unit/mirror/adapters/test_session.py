@@ -354,6 +354,30 @@ def test_a_broken_connection_and_a_passing_refusal_are_tried_again(line: Line) -
     assert line.ask()()
 
 
+@pytest.mark.parametrize(("seconds", "ends_at"), [(4.5, 4.0), (3.9, 2.0), (60.0, 8.4), (None, 10.0)])
+def test_attempts_end_before_the_deadline_of_the_caller(
+    line: Line, seconds: float | None, ends_at: float
+) -> None:
+    """An attempt takes two seconds, and the session retries for ten."""
+    attempts = 0
+
+    async def question(_: Cluster) -> str:
+        nonlocal attempts
+        attempts += 1
+        await line.loop.sleep(2.0)
+        raise Unreachable(f"attempt {attempts}")
+
+    began = line.clock.monotonic()
+    asking = line.loop.spawn(line.session.ask(line.loop, question, seconds))
+    asking.when_done(lambda: None)
+    while not asking.is_done:
+        line.loop.run_once(1.0)
+    with pytest.raises(Unreachable, match=f"attempt {attempts}"):
+        asking.result()
+    assert line.clock.monotonic() - began == pytest.approx(ends_at, abs=1.0)
+    assert seconds is None or line.clock.monotonic() - began <= seconds
+
+
 def test_a_session_closes_when_nobody_asks_and_opens_again(line: Line) -> None:
     assert line.ask()()
     for _ in range(4):

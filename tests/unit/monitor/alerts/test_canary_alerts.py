@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.model.topics import TopicNaming
 from monitor.alerts.alert import Alert
+from monitor.alerts.canaries import LOST_SECONDS, canary_alerts
 from monitor.alerts.catalogue import CANARY_LOST, CANARY_UNAVAILABLE, AlertPatience, ClockReading
 from monitor.alerts.conditions import Conditions
+from monitor.alerts.stored_alerts import InheritedAlerts, read_alerts
+from monitor.canary.canary_watch import CanaryPath, CanaryState
+from monitor.canary.ledger import CanaryFigures
 from monitor.movement.states import MovementState
 from monitor.movement.summary import DatastreamStates, FleetMovement, Movement, StateCount
 
@@ -57,3 +63,75 @@ def test_it_resolves_when_the_canary_is_well_again() -> None:
     ]
     assert [one.kind for one in later[0]] == [CANARY_UNAVAILABLE]
     assert later[-1] == []
+
+
+ORDERS = DatastreamName("orders")
+PATH = CanaryPath.of("orders", ClusterRef("east"), ClusterRef("west"), TopicNaming("*"))
+RESTARTED_MS = 2_000_000
+States = Mapping[DatastreamName, CanaryState]
+
+
+def states(figures: CanaryFigures) -> States:
+    return {ORDERS: CanaryState(PATH, figures)}
+
+
+FRESH = states(CanaryFigures(produced=1, produce_availability=1.0, silent_seconds=1.0))
+"""A canary that has just started."""
+HEALTHY = states(CanaryFigures(produced=9, consumed=9, produce_availability=1.0, consume_availability=1.0))
+LOSSY = states(CanaryFigures(produced=9, consumed=8, lost=1, lost_seconds=100.0))
+SILENT = states(CanaryFigures(produced=400, produce_availability=1.0, silent_seconds=400.0))
+
+
+class Restart:
+    """A monitor that continues the alerts that its predecessor has stored at `RESTARTED_MS`."""
+
+    def __init__(self, former: States) -> None:
+        self.conditions = Conditions(AlertPatience())
+        own = canary_alerts(former, RESTARTED_MS, [])
+        stored = InheritedAlerts().records([replace(alert, since_ms=1_000) for alert in own])
+        inherited = [found.alert for found in read_alerts(stored.values())]
+        self.firing = self.conditions.resume(inherited, ClockReading(RESTARTED_MS, 0.0))
+
+    def firing_after(self, seconds: float, seen: States | None) -> list[str]:
+        """Return the alerts that fire after an evaluation `seconds` after the restart."""
+        now = ClockReading(RESTARTED_MS + int(seconds * 1_000), seconds)
+        own = list(canary_alerts(seen, now.ms, self.firing))
+        self.firing = self.conditions.judged({}, now, movement(None), own)
+        assert all(alert.since_ms == 1_000 for alert in self.firing)
+        return [alert.kind.name for alert in self.firing]
+
+
+def test_the_alert_about_a_loss_survives_a_restart_until_its_end() -> None:
+    monitor = Restart(LOSSY)
+    end = LOST_SECONDS - 100.0
+    assert monitor.firing_after(10.0, None) == [CANARY_LOST.name]
+    assert monitor.firing_after(20.0, FRESH) == [CANARY_LOST.name]
+    assert monitor.conditions.inherited == frozenset()  # receivers get it again
+    assert monitor.firing_after(end - 1.0, HEALTHY) == [CANARY_LOST.name]
+    assert monitor.firing_after(end + 1.0, HEALTHY) == []
+
+
+def test_a_later_loss_extends_the_alert_of_a_previous_monitor() -> None:
+    monitor = Restart(LOSSY)
+    monitor.firing_after(10.0, LOSSY)
+    assert monitor.firing_after(LOST_SECONDS - 100.0, FRESH) == [CANARY_LOST.name]
+
+
+def test_the_alert_about_a_loss_ends_with_the_canary() -> None:
+    assert Restart(LOSSY).firing_after(10.0, {}) == []
+
+
+def test_the_alert_about_an_unavailable_canary_survives_a_restart_until_records_arrive() -> None:
+    monitor = Restart(SILENT)
+    assert monitor.firing_after(10.0, FRESH) == [CANARY_UNAVAILABLE.name]
+    assert monitor.firing_after(290.0, FRESH) == [CANARY_UNAVAILABLE.name]
+    assert monitor.firing_after(300.0, HEALTHY) == [CANARY_UNAVAILABLE.name]
+    assert monitor.firing_after(400.0, HEALTHY) == []
+
+
+def test_the_stored_end_follows_later_losses_but_not_clock_noise() -> None:
+    told, first = InheritedAlerts(), replace(LOSES, since_ms=1, until_ms=900_000)
+    stored = told.records([first])
+    assert told.records([replace(first, until_ms=900_020)]) == stored
+    ((alert, _),) = read_alerts(told.records([replace(first, until_ms=990_000)]).values())
+    assert alert == replace(first, description=alert.description, until_ms=990_000)

@@ -49,6 +49,11 @@ class Rig:
         self.shown: Mapping[DatastreamName, CanaryFigures] = {}
         self.watch = CanaryWatch(self.paths, self.open, self.show)
 
+    @property
+    def states(self) -> Mapping[DatastreamName, CanaryState]:
+        assert self.watch.states is not None
+        return self.watch.states
+
     def paths(self) -> dict[DatastreamName, CanaryPath]:
         if self.wanted is None:
             raise Unreachable("no answer")
@@ -91,14 +96,23 @@ def test_probes_continue_while_definitions_cannot_be_read() -> None:
     rig.wanted = None
     rig.watch.run_once()
     assert rig.opened[0].calls == ["start"]
-    assert rig.watch.states[A].figures.produced == 1
+    assert rig.states[A].figures.produced == 1
+
+
+def test_canaries_are_unknown_until_the_definitions_were_read() -> None:
+    rig = Rig()
+    rig.wanted = None
+    rig.watch.run_once()
+    assert rig.watch.states is None
+    rig.look()
+    assert rig.watch.states == {}
 
 
 def test_a_canary_that_cannot_start_affects_no_other() -> None:
     rig = Rig()
     rig.look("a", "broken")
-    assert rig.watch.states[A].problem == ""
-    assert rig.watch.states[DatastreamName("broken")].problem
+    assert rig.states[A].problem == ""
+    assert rig.states[DatastreamName("broken")].problem
     assert len(rig.opened) == 1
 
 
@@ -117,7 +131,7 @@ def test_a_canary_that_cannot_start_affects_no_other() -> None:
     ],
 )
 def test_alerts_follow_the_figures(figures: CanaryFigures, problem: str, kinds: list[object]) -> None:
-    found = list(canary_alerts({A: CanaryState(path("a"), figures, problem)}))
+    found = list(canary_alerts({A: CanaryState(path("a"), figures, problem)}, 1_000_000, []))
     assert [one.kind for one in found] == kinds
     assert all(one.datastream == "a" for one in found)
 
