@@ -27,7 +27,7 @@ def first_few(texts: Collection[str], most: int = 5, separator: str = ", ") -> s
     return f"{named} and {len(texts) - most} more" if len(texts) > most else named
 
 
-def reason_at(place: object, reason: str) -> str:
+def with_place(place: object, reason: str) -> str:
     """Return a reason with the place in front, unless the reason names the place: `t-0: paused`."""
     is_named = re.search(rf"(?<![\w.-]){re.escape(str(place))}(?![\w-])", reason)
     return reason if is_named else f"{place}: {reason}"

@@ -26,7 +26,7 @@ from mirror.model.datastreams.typed_keys import given_values, is_unset, text_of
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.replication.context import EngineContext
-from mirror.wording import reason_at
+from mirror.wording import with_place
 
 _FIRST_CHECKPOINT_SECONDS: Final = 30.0
 """Time to wait for the first checkpoint, in case the datastream has just started."""
@@ -247,7 +247,7 @@ def results_by_topic(verdicts: Sequence[PartitionVerdict], *, may_repeat: bool) 
                 tuple(
                     (part.partition, finding) for part in parts for finding in part.comparison.found.findings
                 ),
-                tuple(reason_at(part.partition, part.problem) for part in parts if part.problem),
+                tuple(with_place(part.partition, part.problem) for part in parts if part.problem),
                 worst(part.verdict for part in parts),
                 may_repeat,
             )

@@ -26,7 +26,7 @@ from mirror.replication.connector import RecordSink, RecordSource, is_connector,
 from mirror.replication.connectors.kafka import KafkaSink, KafkaSource
 from mirror.replication.context import EngineContext
 from mirror.replication.transforms import load_transforms
-from mirror.wording import counted, reason_at
+from mirror.wording import counted, with_place
 
 _TICK_SECONDS: Final = 0.2
 _PATIENCE_SECONDS: Final = 30.0
@@ -186,7 +186,7 @@ def _document(
         "records": sum(lane.settled.records for lane in lanes),
         "bytes": sum(lane.settled.bytes for lane in lanes),
         "throttled_seconds": {name: round(seconds, 3) for name, seconds in sorted(throttled.items())},
-        "failures": [reason_at(lane.place, lane.reason) for lane in lanes if lane.is_over and lane.reason],
+        "failures": [with_place(lane.place, lane.reason) for lane in lanes if lane.is_over and lane.reason],
         "partitions": [
             {
                 "topic": lane.place.topic,

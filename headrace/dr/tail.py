@@ -24,7 +24,7 @@ from mirror.replication.connectors.files import FileSource
 from mirror.replication.connectors.kafka import KafkaSink, KafkaSource
 from mirror.replication.connectors.landing_folder import folder_of, position_in
 from mirror.replication.context import EngineContext
-from mirror.wording import counted, first_few, reason_at
+from mirror.wording import counted, first_few, with_place
 
 REPLAYED_HEADER: Final = "headrace-replayed"
 """Header of a replayed record, with the value `CLUSTER/OFFSET` of the original record."""
@@ -293,7 +293,7 @@ async def copy_tail(
         if stuck_since is not None and loop.now() - stuck_since > _STUCK_SECONDS:
             transfer.stop()
     running.result()
-    if incomplete := [reason_at(lane.place, lane.reason) for lane in transfer.lanes if not lane.is_complete]:
+    if incomplete := [with_place(lane.place, lane.reason) for lane in transfer.lanes if not lane.is_complete]:
         what = f"{counted(len(incomplete), 'partition')} of the tail could not be copied"
         raise Unreachable(f"{what}: {first_few(incomplete, separator='; ')}")
     return sum(lane.settled.records for lane in transfer.lanes)

@@ -31,7 +31,7 @@ from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef
 from mirror.model.reasons import reason_of
 from mirror.replication.context import EngineContext
-from mirror.wording import counted, reason_at
+from mirror.wording import counted, with_place
 
 if TYPE_CHECKING:
     from headrace.settings import HeadraceSettings
@@ -218,7 +218,7 @@ class AuditThread(BackgroundThread):
 def _problems_of(auditor: Auditor) -> dict[str, str]:
     """Map each datastream with a lane that cannot be audited to the reason."""
     return {
-        name: reason_at(place, report.problem)
+        name: with_place(place, report.problem)
         for name, found in auditor.reports.items()
         for place, report in found.items()
         if report.problem

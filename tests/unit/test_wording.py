@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from mirror.wording import counted, reason_at
+from mirror.wording import counted, with_place
 from scripts.architecture import nodes_of
 
 ROOT: Final = Path(__file__).parents[2]
@@ -93,4 +93,4 @@ def test_every_count_agrees_with_its_noun() -> None:
     ],
 )
 def test_a_reason_names_its_place_once(place: str, reason: str, text: str) -> None:
-    assert reason_at(place, reason) == text
+    assert with_place(place, reason) == text
