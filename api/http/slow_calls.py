@@ -1,7 +1,12 @@
-"""Runs calls that wait for other servers, such as Kafka brokers.
+"""Runs in threads what would delay other requests: calls to other servers, and large responses.
 
-Only a few such calls run at a time, in separate threads, so that they do not delay other requests. Each Kafka
-cluster gets one request at a time, so that an unresponsive cluster blocks only one thread.
+Only a few calls that wait for other servers, such as Kafka brokers, run at a time. Each Kafka cluster gets
+one request at a time, so that an unresponsive cluster blocks only one thread.
+
+FastAPI validates and serializes a response on the event loop, which serves no other request in the meantime.
+Endpoints whose responses grow with the number of partitions or topics therefore serialize them in a thread
+(`large_response`). Lists are serialized element by element, because the interpreter runs no other thread
+during one call of the serializer.
 """
 
 from __future__ import annotations
@@ -10,15 +15,19 @@ import asyncio
 import copy
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
 
 import anyio.to_thread
 from anyio import CapacityLimiter
+from fastapi import Response
+from pydantic import BaseModel
 
+from api.http.problems import json_text
 from mirror.errors import Busy, TimedOut, TooOften, Unreachable
 from mirror.model.identifiers import ClusterRef
 
@@ -211,3 +220,41 @@ async def _end_of(other: ClusterInUse, seconds: float) -> None:
     `seconds`."""
     if not (await asyncio.wait([asyncio.wrap_future(other.ended)], timeout=max(seconds, 0.0)))[0]:
         raise Busy(f"cluster {other.cluster} is in use by other calls", advice="retry in a few seconds")
+
+
+Answer = BaseModel | Sequence[BaseModel]
+"""Response model, or a list of them."""
+
+
+def large_response(answer: Answer, response: Response) -> Response:
+    """Return a response with the same document that FastAPI returns for `answer`.
+
+    `response`: its headers and its status are copied. Call this function in a thread.
+    """
+    return Response(
+        json_of(answer),
+        response.status_code or HTTPStatus.OK,
+        dict(response.headers),
+        media_type="application/json",
+    )
+
+
+def json_of(answer: Answer) -> bytes:
+    """Serialize a response model, or a list of response models."""
+    if not isinstance(answer, BaseModel):
+        return _list_text(answer)
+    lists = {name: value for name, value in answer if _is_list_of_models(value)}
+    rest = answer.model_dump(mode="json", exclude=set(lists))
+    pairs = (
+        json_text(name) + b":" + (_list_text(lists[name]) if name in lists else json_text(rest[name]))
+        for name, _ in answer
+    )
+    return b"{" + b",".join(pairs) + b"}"
+
+
+def _list_text(values: Sequence[BaseModel]) -> bytes:
+    return b"[" + b",".join(json_text(value.model_dump(mode="json")) for value in values) + b"]"
+
+
+def _is_list_of_models(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, BaseModel) for each in value)

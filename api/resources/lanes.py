@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from api.fleet.all_instances import AllInstances, FleetCalls
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import FleetQuery, InstanceResponse, known_fields
-from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, SharedFields, problems
+from api.http.slow_calls import large_response
 from api.resources.status import InstanceStateAnswer, state_answer
 from api.services import Services
 from mirror.instance.backlog.partitions import UncopiedState

@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 from api.fleet.all_instances import AllInstances, FleetCalls, leader_of
 from api.fleet.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.fleet.questions import Fleet, FleetQuery
-from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, RecordAnswer, by_value
+from api.http.slow_calls import large_response
 from api.services import Services
 from mirror.audit.verdicts import Verdict
 from mirror.coordination.stores.membership import LiveInstance

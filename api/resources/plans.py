@@ -13,8 +13,8 @@ from api.access.rights import Action
 from api.fleet.dependencies import EventFeedDep, NamePath, ReadsDep, ServicesDep
 from api.fleet.reads import MOST_EVENTS
 from api.http.event_streams import EXAMPLE, MEDIA_TYPE, EventStream, event_answer
-from api.http.large_answers import large_response
 from api.http.problems import described, problems
+from api.http.slow_calls import large_response
 from api.resources.datastreams.dry_runs import DryRunsDep
 from api.resources.operations import located
 from api.resources.plan_answers import (

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from api.fleet.dependencies import ServicesDep, SlowCallsDep
-from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, RecordAnswer, StrictModel, problems
+from api.http.slow_calls import large_response
 from mirror.coordination.topic_retirement import Retirement
 from mirror.coordination.topic_use import KeepReason, TopicEvidence
 from mirror.jobs.retirement.steps import RetirementOutcome, RetirementRequest

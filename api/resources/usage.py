@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.fleet.dependencies import ServicesDep, SlowCallsDep
-from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, RecordAnswer, problems
+from api.http.slow_calls import large_response
 from monitor.usage_bill import DAY_MS, OwnerUsage, UsageLine, by_owner
 from pinot.time_range import TimeRange
 

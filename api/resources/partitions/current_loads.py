@@ -14,8 +14,8 @@ from fastapi.concurrency import run_in_threadpool
 from api.fleet.all_instances import ask_leader
 from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep
 from api.fleet.questions import FleetQuery, known_fields
-from api.http.large_answers import large_response
 from api.http.problems import problems
+from api.http.slow_calls import large_response
 from api.resources.partitions.load_answers import (
     ClusterLoadsAnswer,
     DatastreamLoads,

@@ -16,8 +16,8 @@ from api.fleet.all_instances import AllInstances, leader_of
 from api.fleet.dependencies import FleetDep, NamePath, ReadsDep, ServicesDep, SlowCallsDep
 from api.fleet.questions import Fleet, FleetQuery, InstanceResponse
 from api.fleet.reads import Reads
-from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, problems
+from api.http.slow_calls import large_response
 from api.resources.lanes import GROUP, LANES, LaneSummary, PartitionState, lanes_read, own_reports
 from api.resources.partitions.current_loads import owners_of
 from api.resources.partitions.progress import LaneProgressAnswer, NotCopied, StoredPartition, progress_of

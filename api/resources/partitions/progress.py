@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from api.fleet.dependencies import NamePath, ReadsDep, ServicesDep, SlowCallsDep
-from api.http.large_answers import large_response
 from api.http.problems import AnswerModel, problems
+from api.http.slow_calls import large_response
 from api.services import Services
 from mirror.coordination.reconcile import copied
 from mirror.instance.backlog.partitions import UncopiedPartition, UncopiedState, paused_of

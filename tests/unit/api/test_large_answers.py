@@ -10,8 +10,8 @@ import pytest
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from api.http.large_answers import json_of, large_response
 from api.http.problems import LegibleJson, json_text
+from api.http.slow_calls import json_of, large_response
 from api.resources.lanes import LaneAnswer, LanesAnswer, MovementAnswer
 from api.resources.status import InstanceStateAnswer
 from tests.fakes.site import Site
@@ -83,7 +83,7 @@ def test_no_piece_grows_with_the_number_of_lanes(monkeypatch: pytest.MonkeyPatch
         pieces.append(len(found))
         return found
 
-    monkeypatch.setattr("api.http.large_answers.json_text", noted)
+    monkeypatch.setattr("api.http.slow_calls.json_text", noted)
     few = max(pieces) if json_of(lanes(2)) else 0
     json_of(lanes(99))
     assert max(pieces) <= few + 10
