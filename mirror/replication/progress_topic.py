@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.log_reader import PartitionRange
+from mirror.client.log_reader import PartitionRange, available_offsets, offset_error
 from mirror.errors import HeadraceError, Unreachable, UnsafeProgressTopic
 from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import TRANSIENT, Code
-from mirror.protocol.control.offsets import EARLIEST, LATEST, Answers, OffsetAnswer
+from mirror.protocol.control.offsets import EARLIEST, LATEST, OffsetAnswer
 from mirror.protocol.control.topics import create_topic, describe_settings
 from mirror.replication.stored_progress import StoredProgress
 
@@ -25,11 +25,6 @@ SETTINGS: Final = {
     "message.timestamp.type": "LogAppendTime",  # so that acknowledgements carry the brokers' time
 }
 _log = get_logger(__name__)
-_OFFSETS_SECONDS: Final = 2.0
-"""Time limit for offset lookups in seconds, unless no partition responds.
-
-A partition without a leader delays the progress of all lanes by this time, but only in the first read.
-"""
 
 
 class ProgressTopic:
@@ -97,7 +92,12 @@ class ProgressTopic:
         unseen, again = self.stored.begin_read(count)
         unreadable: dict[int, HeadraceError] = {}
         try:
-            ends = await self._ends([TopicPartition(self._name, number) for number in range(count)])
+            ends = await available_offsets(
+                self._cluster,
+                [TopicPartition(self._name, number) for number in range(count)],
+                LATEST,
+                [TopicPartition(self._name, number) for number in self._unreadable],
+            )
         except HeadraceError:
             self.stored.abandon_read(unseen)
             raise
@@ -134,20 +134,6 @@ class ProgressTopic:
             return next(iter(self._unreadable.values()))
         return self._unreadable.get(zlib.crc32(main) % self.count)
 
-    async def _ends(self, places: list[TopicPartition]) -> Answers:
-        """Return the end offsets of the partitions. Those that were unreadable before are tried once."""
-        cluster = self._cluster
-        wanted = {place: LATEST for place in places if place.partition not in self._unreadable}
-        try:
-            found = await cluster.offsets(wanted, seconds=_OFFSETS_SECONDS)
-        except Unreachable:  # an outage of the cluster, not of a partition
-            found = await cluster.offsets(wanted)
-        known = {place: LATEST for place in places if place not in wanted}
-        try:
-            return {**found, **await cluster.offsets(known, seconds=0)}
-        except Unreachable:
-            return {**found, **dict.fromkeys(known, OffsetAnswer(Code.LEADER_NOT_AVAILABLE, -1, -1))}
-
     def _report_growth(self) -> None:
         if self.stored.is_grown and self._reported_count != self.count:
             self._reported_count = self.count
@@ -168,8 +154,7 @@ class ProgressTopic:
     ) -> None:
         try:
             if end.error:
-                doing = f"cannot read the end offset of {place} of {self._cluster.name}"
-                raise self._cluster.error(end.error, doing, f"Read on topic {place.topic}")
+                raise offset_error(self._cluster, place, end.error)
             await self._read(place, end.offset, again=again)
         except HeadraceError as error:
             unreadable[place.partition] = error
