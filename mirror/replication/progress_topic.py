@@ -15,6 +15,7 @@ from mirror.protocol.codes import TRANSIENT, Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST, OffsetAnswer
 from mirror.protocol.control.topics import create_topic, describe_settings
 from mirror.replication.stored_progress import StoredProgress
+from mirror.wording import first_few
 
 PARTITIONS: Final = 8
 SETTINGS: Final = {
@@ -105,8 +106,16 @@ class ProgressTopic:
             self._try_read(place, end, unreadable, again=place.partition in again)
             for place, end in ends.items()
         )
+        if unreadable.keys() - self._unreadable.keys():
+            _log.warning(
+                "partitions of the progress topic unreadable",
+                topic=self._name,
+                cluster=self._cluster.name,
+                partitions=first_few([str(number) for number in sorted(unreadable)]),
+                reason=str(next(iter(unreadable.values()))),
+            )
         self._unreadable = unreadable
-        self.stored.abandon_read({main for main in unseen if self._problem(main) is not None})
+        self.stored.abandon_read({main for main in unseen if self.read_error(main) is not None})
         if len(unreadable) == count:
             raise unreadable[0]
         self._report_growth()
@@ -114,12 +123,13 @@ class ProgressTopic:
     def require_read(self, main: bytes | None = None) -> None:
         """Raise the error of an unreadable partition that may have the progress of the lane with this main
         key; with None, of any unreadable partition."""
-        problem = next(iter(self._unreadable.values()), None) if main is None else self._problem(main)
-        if problem is not None:
-            raise problem.with_traceback(None)
+        error = self.read_error(main)
+        if error is not None:
+            raise error.with_traceback(None)
 
-    def _problem(self, main: bytes) -> HeadraceError | None:
-        """Return why the lane's progress is unknown after the last read, or None.
+    def read_error(self, main: bytes | None = None) -> HeadraceError | None:
+        """Return why the records with this main key are unknown after the last read, or None; without a key,
+        why any record is unknown.
 
         A lane's records are in the partition of its hash, unless partitions were added since its first
         record. Only records show that, so a topic with another partition count than `create` sets may have
@@ -127,12 +137,12 @@ class ProgressTopic:
         """
         if not self._unreadable:
             return None
-        may_be_elsewhere = self.stored.is_grown or (
-            self.count != PARTITIONS and not self.stored.holders(main)
-        )
-        if may_be_elsewhere:
+        if main is None or self._may_be_elsewhere(main):
             return next(iter(self._unreadable.values()))
         return self._unreadable.get(zlib.crc32(main) % self.count)
+
+    def _may_be_elsewhere(self, main: bytes) -> bool:
+        return self.stored.is_grown or (self.count != PARTITIONS and not self.stored.holders(main))
 
     def _report_growth(self) -> None:
         if self.stored.is_grown and self._reported_count != self.count:
