@@ -579,3 +579,12 @@ def test_only_positions_that_are_unknown_wait_for_an_offline_partition(
     following.round()
     assert following.at_target() == following.at_target(other) == 17
     assert following.group().positions[TopicPartition("t", 0)].reason is R.NEW
+
+
+def test_a_translation_without_the_source_names_the_offline_partition(following: Following) -> None:
+    following.at_source(12)
+    following.round()
+    take_offline(following, 3)
+    job = TranslateJob(STATE, SOURCE, DESTINATION, "billing")
+    with pytest.raises(Unreachable, match=r"-3 of destination: the partition has no leader: start a broker"):
+        following.context.run(plan_without_source(following.context, job))
