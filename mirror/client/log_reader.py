@@ -5,22 +5,22 @@ Records are copied out of the receive buffer, so that no buffer is retained whil
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
 from mirror.client.cluster import ASIDE, Cluster
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Promise
 from mirror.client.request import Request
-from mirror.errors import CorruptData, TopicMissing, Unreachable
+from mirror.errors import CorruptData, HeadraceError, TopicMissing, Unreachable
 from mirror.lane.memory import ReceiveBuffer
 from mirror.lane.rules import AbortedFilter
 from mirror.model.topics import TopicPartition
 from mirror.protocol import fetch
 from mirror.protocol.batches.batch import BatchHeader, scan, verify
 from mirror.protocol.batches.legacy import last_offset
-from mirror.protocol.codes import TRANSIENT
-from mirror.protocol.control.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
+from mirror.protocol.codes import TRANSIENT, Code
+from mirror.protocol.control.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, Answers, OffsetAnswer
 from mirror.protocol.fetch import FetchedPartition, FetchPosition, FetchRequest
 
 _WAIT_MS: Final = 100
@@ -28,6 +28,8 @@ _STEP_BYTES: Final = 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
 _EMPTY_SECONDS: Final = 0.25
 """Seconds to wait after an empty response, while the broker may fetch a remote segment (KIP-405)."""
+_OFFSETS_SECONDS: Final = 2.0
+"""Time limit in seconds for retries of an offset lookup that some partitions have answered."""
 
 
 class FetchWait(NamedTuple):
@@ -59,12 +61,62 @@ async def partition_offsets(
 
     Raises Unreachable, NotAuthorized, Refused.
     """
-    answers = await cluster.offsets(dict.fromkeys(places, when), committed=True)
+    answers = await _offsets(cluster, dict.fromkeys(places, when), committed=True)
     for place, answer in answers.items():
         if answer.error:
-            doing = f"cannot read the offsets of {place} of {cluster.name}"
-            raise cluster.error(answer.error, doing, f"Describe on topic {place.topic}")
+            raise offset_error(cluster, place, answer.error)
     return {place: answer.offset for place, answer in answers.items()}
+
+
+def offset_error(cluster: Cluster, place: TopicPartition, code: int) -> HeadraceError:
+    """Return the error for the error code of an offset lookup."""
+    doing = f"cannot read the offsets of {place} of {cluster.name}"
+    if code == Code.LEADER_NOT_AVAILABLE and cluster.leader(place) is None:
+        return Unreachable(
+            f"{doing}: the partition has no leader",
+            advice="start a broker that has a replica of it",
+        )
+    return cluster.error(code, doing, f"Describe on topic {place.topic}")
+
+
+async def available_offsets(
+    cluster: Cluster,
+    places: Collection[TopicPartition],
+    when: int,
+    offline: Collection[TopicPartition] = (),
+    *,
+    committed: bool = False,
+) -> Answers:
+    """Return the offset of each partition at a timestamp (see `list_offsets`), with an error code for each
+    unavailable partition.
+
+    `offline`: partitions that were unavailable at the last call; they are tried once. Other unavailable
+    partitions delay the call by two seconds. Raises Unreachable if no partition responds, unless all were
+    unavailable before.
+    """
+    wanted = {place: when for place in places if place not in offline}
+    seconds = min(_OFFSETS_SECONDS, cluster.timeout_seconds)
+    try:
+        found = await cluster.offsets(wanted, committed=committed, seconds=seconds)
+    except Unreachable:  # an outage of the cluster, not of a partition
+        found = await _offsets(cluster, wanted, committed=committed)
+    known = {place: when for place in places if place not in wanted}
+    try:
+        return {**found, **await cluster.offsets(known, committed=committed, seconds=0)}
+    except Unreachable:
+        return {**found, **dict.fromkeys(known, OffsetAnswer(Code.LEADER_NOT_AVAILABLE, -1, -1))}
+
+
+async def _offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int], *, committed: bool) -> Answers:
+    """Look up offsets. If no partition responds, raises an error that names a partition without a leader."""
+    try:
+        return await cluster.offsets(wanted, committed=committed)
+    except Unreachable as error:
+        for place in wanted:
+            topic = cluster.topics.get(place.topic)
+            if topic is not None and not topic.error and cluster.leader(place) is None:
+                raise offset_error(cluster, place, Code.LEADER_NOT_AVAILABLE) from error
+        raise
 
 
 async def log_range(cluster: Cluster, place: TopicPartition) -> tuple[int, int]:

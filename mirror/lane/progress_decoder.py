@@ -6,15 +6,25 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mirror.errors import CorruptData, NewerFormat
+from mirror.errors import CorruptData, InvalidRequest, NewerFormat
 from mirror.lane.ledger import Ledger
 from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap
-from mirror.lane.progress import FORMAT, LaneProgress, SourceIdentity, chunk_key, main_key
+from mirror.lane.parts.pause import Pause
+from mirror.lane.progress import FORMAT, LaneProgress, Owner, SourceIdentity, chunk_key, main_key
 from mirror.model.datastreams.lanes import LaneKey
 
 _OWNER: Final = b'"owner":['
 _GREATEST: Final = 2**63 - 1
 _TOPIC_ID_BYTES: Final = 16
+_DAMAGE: Final = (
+    InvalidRequest,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 def is_outdated(stored: bytes, newer: bytes) -> bool:
@@ -43,7 +53,7 @@ def written_at(value: bytes) -> tuple[int, int]:
     try:
         document = json.loads(value)
         return int(document.get("written_ms", -1)), int(document["next_offset"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return -1, -1
 
 
@@ -53,8 +63,11 @@ def _owner(value: bytes) -> list[int] | None:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):
         return None
-    is_known = isinstance(owner, list) and len(owner) in (0, 2) and all(type(n) is int for n in owner)
-    return owner if is_known else None
+    return owner if _is_owner(owner) else None
+
+
+def _is_owner(value: object) -> bool:
+    return isinstance(value, list) and len(value) in (0, 2) and all(type(number) is int for number in value)
 
 
 def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress | None:
@@ -71,7 +84,7 @@ def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress |
                 advice="run the newer version of Headrace again",
             )
         return _progress(key, document, stored)
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+    except _DAMAGE as error:
         raise CorruptData(
             f"cannot read the stored progress of {key.partition}: {error!r}",
             advice=f"write a valid record under key {main_key(key).decode()} to the progress topic, or"
@@ -96,13 +109,13 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
         target_next=_number(document, "target_next") if "target_next" in document else None,
         clean=bool(document["clean"]),
         life=_number(document, "life", 0),
-        pause=document.get("pause"),
+        pause=_pause(document),
         gaps=[str(gap) for gap in document.get("gaps", ())],
         target_loss=str(document.get("target_loss", "")),
         target_topic=str(document.get("target", key.partition.topic)),
         target_cluster=str(document.get("target_cluster", "")),
         restart_ms=_number(document, "restart", 0),
-        owner=(int(owner[0]), int(owner[1])) if (owner := document.get("owner")) else None,
+        owner=_producer(document),
         version=version,
         caught_up=_number(document, "caught_up", 0),
         owned_from=_number(document, "owned_from") if "owned_from" in document else None,
@@ -115,6 +128,24 @@ def _number(document: Mapping[str, Any], name: str, default: int | None = None, 
     if type(value) is not int or not least <= value <= _GREATEST:
         raise ValueError(f"invalid value of {name}: {value!r:.100}")
     return value
+
+
+def _pause(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the stored pause of a lane, after a check that it can be restored."""
+    pause: Mapping[str, Any] | None = document.get("pause")
+    if pause is not None:
+        Pause.from_json(pause)
+    return pause
+
+
+def _producer(document: Mapping[str, Any]) -> Owner | None:
+    """Return producer id and epoch of the lane's owner, None if the lane never wrote."""
+    owner = document.get("owner")
+    if owner is None:
+        return None
+    if not _is_owner(owner):
+        raise ValueError(f"invalid value of owner: {owner!r:.100}")
+    return (owner[0], owner[1]) if owner else None
 
 
 def _topic_id(document: Mapping[str, Any], name: str) -> bytes:

@@ -72,6 +72,11 @@ class ProgressReader:
         self._topic.require_read(main_key(key))
         return self._stored.of(key)
 
+    def read_error(self, key: bytes | None = None) -> HeadraceError | None:
+        """Return the error of an unreadable partition that may have the records of this main key; with None,
+        of any unreadable partition. Return None if the last read was complete."""
+        return self._topic.read_error(key)
+
     @property
     def is_damaged(self) -> bool:
         """Return whether a batch was unreadable, which may have contained the progress of any lane."""

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from mirror.client.cluster import Cluster
-from mirror.client.log_reader import PartitionRange
+from mirror.client.log_reader import PartitionRange, available_offsets, offset_error
 from mirror.errors import HeadraceError, Unreachable, UnsafeProgressTopic
 from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import TRANSIENT, Code
-from mirror.protocol.control.offsets import EARLIEST, LATEST, Answers, OffsetAnswer
+from mirror.protocol.control.offsets import EARLIEST, LATEST, OffsetAnswer
 from mirror.protocol.control.topics import create_topic, describe_settings
 from mirror.replication.stored_progress import StoredProgress
+from mirror.wording import first_few
 
 PARTITIONS: Final = 8
 SETTINGS: Final = {
@@ -25,11 +26,6 @@ SETTINGS: Final = {
     "message.timestamp.type": "LogAppendTime",  # so that acknowledgements carry the brokers' time
 }
 _log = get_logger(__name__)
-_OFFSETS_SECONDS: Final = 2.0
-"""Time limit for offset lookups in seconds, unless no partition responds.
-
-A partition without a leader delays the progress of all lanes by this time, but only in the first read.
-"""
 
 
 class ProgressTopic:
@@ -97,7 +93,12 @@ class ProgressTopic:
         unseen, again = self.stored.begin_read(count)
         unreadable: dict[int, HeadraceError] = {}
         try:
-            ends = await self._ends([TopicPartition(self._name, number) for number in range(count)])
+            ends = await available_offsets(
+                self._cluster,
+                [TopicPartition(self._name, number) for number in range(count)],
+                LATEST,
+                [TopicPartition(self._name, number) for number in self._unreadable],
+            )
         except HeadraceError:
             self.stored.abandon_read(unseen)
             raise
@@ -105,8 +106,16 @@ class ProgressTopic:
             self._try_read(place, end, unreadable, again=place.partition in again)
             for place, end in ends.items()
         )
+        if unreadable.keys() - self._unreadable.keys():
+            _log.warning(
+                "partitions of the progress topic unreadable",
+                topic=self._name,
+                cluster=self._cluster.name,
+                partitions=first_few([str(number) for number in sorted(unreadable)]),
+                reason=str(next(iter(unreadable.values()))),
+            )
         self._unreadable = unreadable
-        self.stored.abandon_read({main for main in unseen if self._problem(main) is not None})
+        self.stored.abandon_read({main for main in unseen if self.read_error(main) is not None})
         if len(unreadable) == count:
             raise unreadable[0]
         self._report_growth()
@@ -114,12 +123,13 @@ class ProgressTopic:
     def require_read(self, main: bytes | None = None) -> None:
         """Raise the error of an unreadable partition that may have the progress of the lane with this main
         key; with None, of any unreadable partition."""
-        problem = next(iter(self._unreadable.values()), None) if main is None else self._problem(main)
-        if problem is not None:
-            raise problem.with_traceback(None)
+        error = self.read_error(main)
+        if error is not None:
+            raise error.with_traceback(None)
 
-    def _problem(self, main: bytes) -> HeadraceError | None:
-        """Return why the lane's progress is unknown after the last read, or None.
+    def read_error(self, main: bytes | None = None) -> HeadraceError | None:
+        """Return why the records with this main key are unknown after the last read, or None; without a key,
+        why any record is unknown.
 
         A lane's records are in the partition of its hash, unless partitions were added since its first
         record. Only records show that, so a topic with another partition count than `create` sets may have
@@ -127,26 +137,12 @@ class ProgressTopic:
         """
         if not self._unreadable:
             return None
-        may_be_elsewhere = self.stored.is_grown or (
-            self.count != PARTITIONS and not self.stored.holders(main)
-        )
-        if may_be_elsewhere:
+        if main is None or self._may_be_elsewhere(main):
             return next(iter(self._unreadable.values()))
         return self._unreadable.get(zlib.crc32(main) % self.count)
 
-    async def _ends(self, places: list[TopicPartition]) -> Answers:
-        """Return the end offsets of the partitions. Those that were unreadable before are tried once."""
-        cluster = self._cluster
-        wanted = {place: LATEST for place in places if place.partition not in self._unreadable}
-        try:
-            found = await cluster.offsets(wanted, seconds=_OFFSETS_SECONDS)
-        except Unreachable:  # an outage of the cluster, not of a partition
-            found = await cluster.offsets(wanted)
-        known = {place: LATEST for place in places if place not in wanted}
-        try:
-            return {**found, **await cluster.offsets(known, seconds=0)}
-        except Unreachable:
-            return {**found, **dict.fromkeys(known, OffsetAnswer(Code.LEADER_NOT_AVAILABLE, -1, -1))}
+    def _may_be_elsewhere(self, main: bytes) -> bool:
+        return self.stored.is_grown or (self.count != PARTITIONS and not self.stored.holders(main))
 
     def _report_growth(self) -> None:
         if self.stored.is_grown and self._reported_count != self.count:
@@ -168,8 +164,7 @@ class ProgressTopic:
     ) -> None:
         try:
             if end.error:
-                doing = f"cannot read the end offset of {place} of {self._cluster.name}"
-                raise self._cluster.error(end.error, doing, f"Read on topic {place.topic}")
+                raise offset_error(self._cluster, place, end.error)
             await self._read(place, end.offset, again=again)
         except HeadraceError as error:
             unreadable[place.partition] = error

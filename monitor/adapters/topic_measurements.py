@@ -15,7 +15,6 @@ import fastavro
 from mirror.adapters.kafka.topic_client import TopicClient
 from mirror.adapters.settings import KafkaCluster
 from mirror.client.cluster import Cluster
-from mirror.client.log_reader import partition_offsets
 from mirror.errors import AnalyticsError, HeadraceError, TopicRecreated
 from mirror.loggers import get_logger
 from mirror.model.topics import TopicPartition
@@ -65,7 +64,8 @@ class TopicMeasurements:
 
     Windows that are requested within a second share one read. After a failure, a pause longer than the
     longest window, or a clock that was ahead, reading restarts at the start of this window. A window is at
-    most one hour long.
+    most one hour long. Unavailable partitions are skipped, and read when they are available again.
+
     `patience_seconds`: timeout of a request to a broker. `remark`: reason why the topic is read instead of
     Pinot.
     """
@@ -202,11 +202,11 @@ class TopicMeasurements:
         )
 
     async def _count_rows(self, since_ms: int, cluster: Cluster) -> int:
-        """Return the number of rows in the metrics topic since `since_ms`."""
+        """Return the number of rows in the metrics topic since `since_ms`, without unavailable partitions."""
         places = [TopicPartition(self._topic, number) for number in self._state.position.next]
-        ends = await partition_offsets(cluster, places, LATEST)
-        starts = await first_offsets(cluster, places, since_ms, ends)
-        return sum(end - starts[place] for place, end in ends.items())
+        ends = await self._client.available_offsets(cluster, places, LATEST)
+        starts = await first_offsets(self._client, cluster, ends, since_ms, ends)
+        return sum(ends[place] - start for place, start in starts.items())
 
     def _row(self, value: bytes) -> dict[str, Any]:
         row: Any = fastavro.schemaless_reader(io.BytesIO(value), self._schema, None)

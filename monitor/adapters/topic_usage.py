@@ -62,13 +62,19 @@ class TopicUsage:
     The sums are kept between calls, so that each call reads only new rows.
 
     A call for an earlier day reads the topic again from that day. If the number of sums (one per topic and
-    day) exceeds `most_sums`, sums before the requested days are dropped.
+    day) exceeds `most_sums`, sums before the requested days are dropped. `patience_seconds`: timeout of a
+    request to a broker.
     """
 
     def __init__(
-        self, cluster: KafkaCluster, topic: str, most_rows: int = MOST_ROWS, most_sums: int = MOST_SUMS
+        self,
+        cluster: KafkaCluster,
+        topic: str,
+        most_rows: int = MOST_ROWS,
+        most_sums: int = MOST_SUMS,
+        patience_seconds: float = 10.0,
     ) -> None:
-        self._client = TopicClient(cluster, topic, "headrace-usage")
+        self._client = TopicClient(cluster, topic, "headrace-usage", patience_seconds)
         self._most_rows = most_rows
         self._most_sums = most_sums
         self._schema = fastavro.parse_schema(avro_schema(MirrorMetric))
@@ -111,7 +117,12 @@ class TopicUsage:
         return known
 
     async def _read(self, known: _DailySums, cluster: Cluster) -> None:
+        """Add the new rows of the topic to the sums.
+
+        Raises Unreachable if a partition is unavailable, because the sums would be too small.
+        """
         ranges = await known.position.ranges(self._client, cluster, known.since_ms)
+        self._client.require_available()
         rows = sum(map(len, ranges.values()))
         if rows > self._most_rows:
             raise AnswerTooLarge(
@@ -120,6 +131,7 @@ class TopicUsage:
                 advice="choose fewer days, or use Pinot",
             )
         await known.position.read(self._client, cluster, ranges, lambda value: known.add(self._row(value)))
+        self._client.require_available()
 
     def _row(self, value: bytes) -> Mapping[str, Any]:
         row: Any = fastavro.schemaless_reader(io.BytesIO(value), self._schema, None)

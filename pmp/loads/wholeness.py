@@ -13,7 +13,7 @@ from typing import Final
 from mirror.errors import HeadraceError
 from mirror.model.load import LoadReport
 from mirror.ports import Clock
-from mirror.wording import counted
+from mirror.wording import counted, first_few
 
 _RETRY_SECONDS: Final = 60.0
 
@@ -40,8 +40,8 @@ def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """Functions that return the end offsets of a topic (`ends`), and the offsets up to which Pinot has read
-    (`read`)."""
+    """Functions that return the end offsets of the available partitions of a topic (`ends`), and the offsets
+    up to which Pinot has read (`read`)."""
 
     ends: Callable[[], Positions]
     read: Callable[[], Positions]
@@ -56,7 +56,8 @@ class CatchingUp:
     def __init__(self, progress: Progress | None, clock: Clock) -> None:
         self._progress = progress
         self._clock = clock
-        self._goal: Positions | None = None
+        self._goal: Positions = {}
+        self._has_goal = False
         self._done = progress is None
         self._not_before = 0.0
         self.unknown = ""
@@ -64,7 +65,7 @@ class CatchingUp:
 
     def suspect(self) -> None:
         """Start to check Pinot's progress again, because Pinot did not respond and may have restarted."""
-        self._done, self._goal = self._progress is None, None
+        self._done, self._goal, self._has_goal = self._progress is None, {}, False
 
     def problem(self) -> str:
         """Describe how much of its topic Pinot still has to read.
@@ -74,15 +75,19 @@ class CatchingUp:
         if self._done or self._progress is None or self._clock.monotonic() < self._not_before:
             return ""
         try:
-            if self._goal is None:
-                self._goal = self._progress.ends()
+            if not self._has_goal:
+                self._goal = {**self._progress.ends(), **self._goal}
             read = self._progress.read()
         except HeadraceError as error:
             self.unknown = error.message
             self._not_before = self._clock.monotonic() + _RETRY_SECONDS
             return ""
-        self.unknown = ""
+        unavailable = [str(number) for number in sorted(read.keys() - self._goal.keys())]
+        self._has_goal = not unavailable
+        self.unknown = f"unavailable partitions of its topic: {first_few(unavailable)}" if unavailable else ""
         behind = {number: end - read.get(number, 0) for number, end in self._goal.items()}
         left = sum(max(0, records) for records in behind.values())
-        self._done = left == 0
+        self._done = left == 0 and self._has_goal
+        if left == 0 and unavailable:
+            self._not_before = self._clock.monotonic() + _RETRY_SECONDS
         return f"{counted(left, 'record of its topic is', 'records of its topic are')} unread" if left else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, TypeVar
 
@@ -12,9 +12,9 @@ from mirror.adapters.kafka.session import REQUEST_SECONDS, ClusterSession
 from mirror.adapters.settings import KafkaCluster
 from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
-from mirror.client.log_reader import PartitionRange, partition_offsets, topic_partitions
+from mirror.client.log_reader import PartitionRange, available_offsets, offset_error, topic_partitions
 from mirror.client.log_writer import write_patiently
-from mirror.errors import CorruptData, Unreachable
+from mirror.errors import CorruptData, HeadraceError, Unreachable
 from mirror.loggers import get_logger
 from mirror.model.topics import TopicDescription, TopicPartition
 from mirror.protocol.batches.compression import Codec
@@ -24,6 +24,7 @@ from mirror.protocol.batches.partitioner import partitioned_batches
 from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import MISSING
 from mirror.protocol.control.offsets import LATEST
+from mirror.wording import first_few
 
 _log = get_logger(__name__)
 _T = TypeVar("_T")
@@ -56,6 +57,8 @@ class TopicClient:
             request_seconds=request_seconds,
         )
         self._has_left_out = False
+        self._unavailable: dict[TopicPartition, HeadraceError] = {}
+        """Partitions that were unavailable when they were last read, with the reasons."""
 
     def ask(
         self,
@@ -77,12 +80,55 @@ class TopicClient:
         self._loop.post(lambda _: self._session.close())
 
     def ends(self) -> Mapping[int, int]:
-        """Return the end offset of each partition. Raises TopicMissing, Unreachable, NotAuthorized."""
+        """Return the end offset of each available partition. Raises TopicMissing, Unreachable,
+        NotAuthorized."""
         return self.ask("cannot read the ends of", self._ends)
 
     async def _ends(self, cluster: Cluster) -> dict[int, int]:
-        ends = await partition_offsets(cluster, await self.partitions(cluster), LATEST)
+        ends = await self.available_offsets(cluster, await self.partitions(cluster), LATEST)
         return {place.partition: end for place, end in ends.items()}
+
+    async def available_offsets(
+        self, cluster: Cluster, places: Collection[TopicPartition], when: int
+    ) -> dict[TopicPartition, int]:
+        """Return the offset of each available partition at a timestamp (see `list_offsets`). Only committed
+        records count.
+
+        Logs partitions that have become unavailable, and those that are available again. Raises Unreachable
+        if no partition is available; NotAuthorized, Refused.
+        """
+        answers = await available_offsets(cluster, places, when, self._unavailable, committed=True)
+        failed = {
+            place: offset_error(cluster, place, answer.error)
+            for place, answer in answers.items()
+            if answer.error
+        }
+        for error in failed.values():
+            if len(failed) == len(answers) or not isinstance(error, Unreachable):
+                raise error
+        if failed or self._unavailable:
+            self._note_available([place for place in answers if place not in failed])
+            self.note_unavailable(failed)
+        return {place: answer.offset for place, answer in answers.items() if place not in failed}
+
+    def require_available(self) -> None:
+        """Raise the error of a partition that was unavailable when it was last read, if any."""
+        for error in self._unavailable.values():
+            raise error.with_traceback(None)
+
+    def note_unavailable(self, errors: Mapping[TopicPartition, HeadraceError]) -> None:
+        """Log partitions that cannot be read, unless they were unavailable before."""
+        new = [place for place in errors if place not in self._unavailable]
+        self._unavailable |= errors
+        if new:
+            named, reason = first_few([str(place.partition) for place in new]), str(errors[new[0]])
+            _log.warning("unavailable partitions skipped", topic=self.topic, partitions=named, reason=reason)
+
+    def _note_available(self, places: Collection[TopicPartition]) -> None:
+        back = [place for place in places if self._unavailable.pop(place, None) is not None]
+        if back:
+            named = first_few([str(place.partition) for place in back])
+            _log.info("partitions available again", topic=self.topic, partitions=named)
 
     def append(self, records: Sequence[Record], codec: Codec = Codec.LZ4) -> None:
         """Write records, and wait until all replicas have them.
@@ -105,7 +151,10 @@ class TopicClient:
 
     async def partitions(self, cluster: Cluster) -> list[TopicPartition]:
         """Return the partitions of the topic. Raises TopicMissing, Unreachable, NotAuthorized."""
-        return await topic_partitions(cluster, self.topic)
+        places = await topic_partitions(cluster, self.topic)
+        for missing in self._unavailable.keys() - set(places):  # the topic was created again
+            del self._unavailable[missing]
+        return places
 
     async def records(
         self, cluster: Cluster, place: TopicPartition, start: int, end: int

@@ -16,7 +16,7 @@ import time
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from mirror.audit.counts import CountRules
 from mirror.audit.reader import NO_END, LogRange
@@ -35,7 +35,7 @@ from mirror.jobs.audits.lane_logs import (
     read_logs,
     state_key,
 )
-from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
+from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, AuditSlice, LaneAuditReport
 from mirror.jobs.audits.log_windows import LogWindow, LogWindows, first_window, is_other_topic
 from mirror.jobs.audits.pace import rest_seconds
 from mirror.jobs.audits.record import LaneAudit, OpenWindow, read_lane_audit
@@ -57,19 +57,6 @@ SAMPLED_SHARE: Final = 1 / 20
 _MOST_OFFSETS: Final = 50_000
 """Maximum number of offsets in a slice that is compared record by record, because unmatched records use
 memory."""
-
-
-class _Slice(NamedTuple):
-    """A range of source offsets [start, end) that is audited in one step.
-
-    `timestamp`: timestamp of the first record. `is_last`: no later record has been copied yet.
-    """
-
-    start: int
-    end: int
-    reads: bool
-    timestamp: int
-    is_last: bool
 
 
 class Auditor:
@@ -99,9 +86,13 @@ class Auditor:
         names = {lanes.name for lanes in audited}
         self.reports = {name: found for name, found in self.reports.items() if name in names}
         keys = {LaneKey(GroupName(lanes.job.state), place) for lanes in audited for place in lanes.places}
-        for key in self._states.keys() - keys:
-            self._log(self._destinations.pop(key)).release(key)
-            del self._states[key], self._stored[key], self._marks[key]
+        for key in self._destinations.keys() - keys:
+            destination = self._destinations.pop(key)
+            self._log(destination).release(key)
+            self._unsaved.get(destination, {}).pop(state_key(key), None)
+            self._states.pop(key, None)
+            self._stored.pop(key, None)
+            self._marks.pop(key, None)
             self._windows.pop(key, None)
             self._settled.pop(key, None)
 
@@ -114,20 +105,22 @@ class Auditor:
     async def run_once(self, lanes: AuditedLanes) -> bool:
         """Audit one slice of each lane, and return whether further slices remain.
 
-        Raises Unreachable.
+        Omits lanes whose stored progress is unreadable. Raises Unreachable.
         """
         await self._send()
         context, job = self._context, lanes.job
         keys = {place: LaneKey(GroupName(job.state), place) for place in lanes.places}
+        self._destinations |= dict.fromkeys(keys.values(), job.destination)
         begun_ms = context.clock.now_ms()
         ends = await read_ends(context, lanes, keys)
         changed = self._observe(keys, ends, begun_ms)
         log, windows = self._log(job.destination), self._log_windows(lanes, changed)
-        logs = await read_logs(context, lanes, log, changed, ends, windows)
-        has_more, problems = False, dict[TopicPartition, str]()
+        logs, unread = await read_logs(context, lanes, log, changed, ends, windows)
+        has_more, problems = False, {place: reason_of(error) for place, error in unread.items()}
         unsaved = self._unsaved.setdefault(job.destination, {})
-        for place, key in changed.items():
-            before, progress = self._state(key, job), logs[place].copy.progress
+        for place in logs:
+            key, before = changed[place], self._state(changed[place], job)
+            progress = logs[place].copy.progress
             try:
                 state = replace(before, row_ms=max(begun_ms, before.row_ms + 1))
                 state, problems[place] = await self._audited(lanes, key, state, logs[place])
@@ -141,9 +134,14 @@ class Auditor:
             is_behind = progress is not None and state.position < progress.next_offset
             has_more |= is_behind and state.position != before.position and not problems[place]
         await self._send()
-        await log.save([*unsaved.items()], context.clock.now_ms())
-        self._stored |= {key: value for key in keys.values() if (value := unsaved.get(state_key(key)))}
-        unsaved.clear()
+        failed = await log.save_states(unsaved, context.clock.now_ms())
+        for place, key in keys.items():
+            name = state_key(key)
+            if name in failed:
+                problems[place] = reason_of(failed[name])
+            elif name in unsaved:
+                self._stored[key] = unsaved[name]
+        self._unsaved[job.destination] = {name: unsaved[name] for name in failed}
         found = {
             place: self._report(lanes, key, logs.get(place), problems.get(place, ""))
             for place, key in keys.items()
@@ -172,7 +170,7 @@ class Auditor:
         if key in self._states and stored == self._stored[key]:
             return self._states[key]
         known = read_lane_audit(stored)
-        self._stored[key], self._destinations[key] = stored, job.destination
+        self._stored[key] = stored
         self._marks[key].resume(known.through_ms, is_stopped=known.is_stopped)
         self._windows.pop(key, None)
         return known
@@ -245,7 +243,7 @@ class Auditor:
         return replace(state, through_ms=mark.through_ms, is_stopped=mark.is_stopped), ""
 
     async def _compared(
-        self, lanes: AuditedLanes, place: TopicPartition, part: _Slice, state: LaneAudit, logs: LaneLogs
+        self, lanes: AuditedLanes, place: TopicPartition, part: AuditSlice, state: LaneAudit, logs: LaneLogs
     ) -> tuple[PartitionVerdict, WindowTally]:
         tally = WindowTally(self._options.window_ms, self._context.clock.now_ms())
         job, ranges = self._job(lanes, place, part, state, tally), (logs.source, logs.target)
@@ -257,7 +255,7 @@ class Auditor:
         state: LaneAudit,
         verdict: PartitionVerdict,
         tally: WindowTally,
-        part: _Slice,
+        part: AuditSlice,
     ) -> LaneAudit:
         """Queue the audit rows of an audited slice. Return the state with the differences in this slice."""
         begins, ends = (part.start, verdict.target_range[0]), (part.end, verdict.target_range[1])
@@ -324,7 +322,12 @@ class Auditor:
         return self._options.lateness_ms if lanes.lateness_ms is None else lanes.lateness_ms
 
     def _job(
-        self, lanes: AuditedLanes, place: TopicPartition, part: _Slice, state: LaneAudit, tally: WindowTally
+        self,
+        lanes: AuditedLanes,
+        place: TopicPartition,
+        part: AuditSlice,
+        state: LaneAudit,
+        tally: WindowTally,
     ) -> VerifyJob:
         counts = CountRules(part.timestamp, lanes.has_markers or lanes.job.is_shared, lanes.may_repeat)
         return replace(
@@ -338,16 +341,16 @@ class Auditor:
 
     async def _slice(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int, window: tuple[int, int] | None
-    ) -> _Slice:
+    ) -> AuditSlice:
         """Return the next slice to audit, which ends before the first record of the next window."""
         now_ms, place = self._context.clock.now_ms(), key.partition
         if lanes.mode is AuditMode.FULL or start >= end:
             upto = min(end, start + _MOST_OFFSETS)
-            return _Slice(start, upto, lanes.mode is AuditMode.FULL, now_ms, upto >= end)
+            return AuditSlice(start, upto, lanes.mode is AuditMode.FULL, now_ms, upto >= end)
         if window is None or window[1] <= start or key not in self._windows:
             found = await self._first_batch(lanes, key, start, end)
             if found is None:
-                return _Slice(start, end, False, now_ms, True)
+                return AuditSlice(start, end, False, now_ms, True)
             edge, timestamp = found
         else:
             timestamp, edge = window
@@ -356,7 +359,7 @@ class Auditor:
         reads = lanes.mode is AuditMode.SAMPLED
         reads = reads and is_sampled(lanes.name, place, timestamp - timestamp % self._options.window_ms)
         upto = min(upto, start + _MOST_OFFSETS) if reads else upto
-        return _Slice(start, upto, reads, timestamp, upto >= end)
+        return AuditSlice(start, upto, reads, timestamp, upto >= end)
 
     async def _first_batch(
         self, lanes: AuditedLanes, key: LaneKey, start: int, end: int
@@ -381,7 +384,7 @@ class Auditor:
         return await first_window(log, self._options.window_ms, self._context.clock.now_ms())
 
     async def _note_deletions(
-        self, lanes: AuditedLanes, part: _Slice, logs: LaneLogs, tally: WindowTally, place: TopicPartition
+        self, lanes: AuditedLanes, part: AuditSlice, logs: LaneLogs, tally: WindowTally, place: TopicPartition
     ) -> bool:
         """Count copies that the destination deleted before their retention time. Return whether there are
         any."""
@@ -410,7 +413,8 @@ class Auditor:
         self, lanes: AuditedLanes, key: LaneKey, logs: LaneLogs | None, problem: str
     ) -> LaneAuditReport:
         """Return the audit report of a lane. `logs`: None if the lane has not changed."""
-        state, progress = self._states[key], None if logs is None else logs.copy.progress
+        state = self._states.get(key, LaneAudit())
+        progress = None if logs is None else logs.copy.progress
         through_ms = None if state.through_ms is None else state.through_ms - self._lateness_ms(lanes)
         waiting = max(progress.next_offset - state.position, 0) if progress is not None else 0
         late = state.late[1] if state.late is not None else 0

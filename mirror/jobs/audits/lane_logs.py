@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from mirror.audit.account import settled_offset
 from mirror.audit.reader import NO_END
+from mirror.errors import HeadraceError
 from mirror.jobs.audits.lanes import AuditedLanes
 from mirror.jobs.audits.log_windows import LogWindows
 from mirror.jobs.audits.record import LaneAudit
@@ -19,6 +20,8 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST, OffsetAnswer
 from mirror.replication.context import EngineContext
 from mirror.replication.progress_log import ProgressLog
 
+LaneKeys = Mapping[TopicPartition, LaneKey]
+
 
 class AuditLog(ProgressLog):
     """Reader of a progress topic that also contains audit states. The audit state of a lane is read and
@@ -28,13 +31,33 @@ class AuditLog(ProgressLog):
         """Return the stored audit state of a lane, as of the last read of the topic."""
         return self._stored.records_of(main_key(key)).get(state_key(key))
 
+    async def save_states(self, states: Mapping[bytes, bytes], now_ms: int) -> Mapping[bytes, HeadraceError]:
+        """Write audit states, by record key. Return the errors of those in partitions without a leader.
+        Raises Unreachable, NotAuthorized."""
+        failed = await self.save_each([*states.items()], now_ms)
+        for number, error in failed.items():
+            if not self.is_offline(number):
+                raise error
+        return {name: failed[number] for name in states if (number := self.partition_of(name)) in failed}
+
+    async def progress_of(
+        self, keys: LaneKeys
+    ) -> tuple[Mapping[TopicPartition, LaneProgress | None], Mapping[TopicPartition, HeadraceError]]:
+        """Read the stored progress of lanes. Return the progress, and the errors of lanes whose progress is
+        unreadable. Raises Unreachable, UnsafeProgressTopic."""
+        await self.catch_up(keys.values())
+        found, errors = dict[TopicPartition, LaneProgress | None](), dict[TopicPartition, HeadraceError]()
+        for place, key in keys.items():
+            try:
+                found[place] = self.stored(key)
+            except HeadraceError as error:
+                errors[place] = error
+        return found, errors
+
 
 def state_key(key: LaneKey) -> bytes:
     """Return the record key for the audit state of a lane."""
     return main_key(key) + b"/audit"
-
-
-LaneKeys = Mapping[TopicPartition, LaneKey]
 
 
 class LaneEnds(NamedTuple):
@@ -94,33 +117,34 @@ async def read_logs(
     keys: LaneKeys,
     ends: Mapping[TopicPartition, LaneEnds],
     windows: LogWindows,
-) -> Mapping[TopicPartition, LaneLogs]:
-    """Read the stored progress, and then the ends of both logs. Raises Unreachable.
+) -> tuple[Mapping[TopicPartition, LaneLogs], Mapping[TopicPartition, HeadraceError]]:
+    """Read the stored progress, and then the ends of both logs. Return the logs, and the errors of lanes with
+    unreadable progress. Raises Unreachable.
 
     `ends`: ends that were read before the progress. If no records are in flight, the stored progress includes
     all records before these ends. All records that the progress counts as copied are before the ends that are
     read afterwards.
     """
     if not keys:
-        return {}
+        return {}, {}
     job, target = lanes.job, context.cluster(lanes.job.destination)
     source = context.cluster(job.source)
     copies = {place: job.naming.copy_of(place) for place in keys}
     source_starts = await source.offsets(dict.fromkeys(keys, EARLIEST))
     starts = await target.offsets({copies[p]: EARLIEST for p in keys if ends[p].target is not None})
-    stored = await log.load(list(keys.values()))
+    stored, errors = await log.progress_of(keys)
+    keys = {place: key for place, key in keys.items() if place in stored}
     after = await source.offsets(dict.fromkeys(keys, LATEST))
     ends_after = await target_ends(context, job, list(keys))
     uncommitted = [
         copies[place]
         for place, end in ends_after.items()
-        if (progress := stored[keys[place]]) is not None
-        and end.offset < (progress.offset_map.target_end or 0)
+        if (progress := stored[place]) is not None and end.offset < (progress.offset_map.target_end or 0)
     ]
     open_ends = await target.offsets(dict.fromkeys(uncommitted, LATEST))
     found_windows = await windows.read(source)
     found = {}
-    for place, key in keys.items():
+    for place in keys:
         copy, source_start = copies[place], source_starts[place]
         target_start = 0 if copy not in starts or starts[copy].error else starts[copy].offset
         found[place] = LaneLogs(
@@ -129,11 +153,11 @@ async def read_logs(
                 NO_END if after[place].error else after[place].offset,
             ),
             (target_start, ends_after[place].offset if place in ends_after else 0),
-            StoredCopy.of(stored[key], ends[place].target),
+            StoredCopy.of(stored[place], ends[place].target),
             found_windows.get(place),
             open_ends[copy].offset if copy in open_ends else 0,
         )
-    return found
+    return found, errors
 
 
 async def is_truncated(

@@ -1,4 +1,4 @@
-"""Lanes to audit, audit options, and audit reports."""
+"""Lanes to audit, audit options, slices and reports."""
 
 from __future__ import annotations
 
@@ -42,6 +42,19 @@ class AuditedLanes:
     lateness_ms: int | None = None
     may_repeat: bool = False
     has_markers: bool = False
+
+
+class AuditSlice(NamedTuple):
+    """A range of source offsets [start, end) that is audited in one step.
+
+    `timestamp`: timestamp of the first record. `is_last`: no later record has been copied yet.
+    """
+
+    start: int
+    end: int
+    reads: bool
+    timestamp: int
+    is_last: bool
 
 
 class LaneAuditReport(NamedTuple):

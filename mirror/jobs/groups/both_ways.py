@@ -17,7 +17,6 @@ from mirror.jobs.groups.decision import FollowReason, SyncedPosition, group_hind
 from mirror.jobs.groups.follower import (
     FollowJob,
     GroupFollower,
-    failed_group,
     is_exact_move,
     refusal_of,
     untranslated_reason,
@@ -33,7 +32,7 @@ from mirror.jobs.groups.lead import (
     without_members,
 )
 from mirror.jobs.groups.log import GroupLog
-from mirror.jobs.groups.record import FollowedGroup, FollowedPosition
+from mirror.jobs.groups.record import FollowedGroup, FollowedPosition, failed_group
 from mirror.jobs.groups.source import GroupSnapshot, with_present
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import PositionMove, Translator, committed_at

@@ -18,7 +18,7 @@ from zlib import crc32
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Promise
 from mirror.client.lookup.coordinators import COORDINATE
-from mirror.errors import CorruptData, HeadraceError, NotAuthorized, Refused, TimedOut
+from mirror.errors import HeadraceError, TimedOut
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition, decide, group_hindrance
 from mirror.jobs.groups.lazy_lanes import LazyLanes
 from mirror.jobs.groups.log import GroupLog
@@ -27,7 +27,7 @@ from mirror.jobs.groups.record import (
     FollowedPosition,
     GroupKeys,
     StoredGroups,
-    read_group,
+    failed_group,
     read_groups,
     write_group,
     write_round,
@@ -48,11 +48,10 @@ from mirror.lane.offset_map import Precision
 from mirror.model.datastreams.consumer_groups import FollowingGroups
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
 from mirror.protocol.control.cluster import GROUP
-from mirror.protocol.control.groups import SHARE, ListedGroup
+from mirror.protocol.control.groups import ListedGroup
 from mirror.protocol.control.share_groups import GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP
 from mirror.replication.context import EngineContext
 
@@ -82,6 +81,7 @@ _UNTRANSLATED: Final = {
     GONE: FollowReason.TOPIC_DELETED,
     FollowReason.TWO_WAY: FollowReason.TWO_WAY,
     FollowReason.BEFORE_COPIES: FollowReason.BEFORE_COPIES,
+    FollowReason.FAILED: FollowReason.FAILED,
 }
 
 
@@ -193,7 +193,7 @@ class GroupFollower:
         errors of `sync`."""
         is_listed = await self._refresh_lists(is_hidden)
         report = await self.sync(self._selected, self._listings)
-        if is_listed and report.is_complete:
+        if is_listed and report.is_complete and self._log.read_error() is None:
             at_ms = self.now_ms
             await self._log.save([(self._job.keys.of_round, write_round(at_ms))], at_ms)
         return report
@@ -218,7 +218,7 @@ class GroupFollower:
         source = self._context.cluster(self._job.source)
         destination = self._context.cluster(self._job.destination)
         listed_until = self._context.loop.now() + (_LISTING_SECONDS if self._is_frequent else 0.0)
-        await self._log.catch_up()
+        await self._log.catch_up(())
         self._lanes.refresh()
         here, there = await self._context.loop.together([listed(source), listed(destination)])
         names = set(here.groups)
@@ -246,20 +246,12 @@ class GroupFollower:
     async def _translator(self) -> Translator:
         """Read the stored lanes and the current ids of their topics."""
         topics = {self._job.naming.destination(key.partition.topic) for key in self._lanes}
-        reading = self._context.loop.spawn(self._log.catch_up())
+        reading = self._context.loop.spawn(self._log.catch_up(()))
         reading.is_awaited = True  # the task may fail before it is awaited below
         ids = await current_ids(self._context.cluster(self._job.destination), topics)
         await reading
         self._lanes.refresh_if_grown()
         return Translator(StoredLanes(self._lanes, ids), back=False)
-
-    def _stored(self, value: bytes | None, name: str) -> FollowedGroup:
-        if value is None:
-            return FollowedGroup(name)
-        try:
-            return read_group(value)
-        except CorruptData:
-            return FollowedGroup(name)
 
     async def _sync_changed(self, snapshots: Sequence[GroupSnapshot]) -> list[FollowedGroup]:
         """Commit and store the positions of consumer groups, and return their states."""
@@ -267,17 +259,26 @@ class GroupFollower:
         done: list[FollowedGroup] = []
         for start in range(0, len(snapshots), _AT_ONCE):
             chunk = snapshots[start : start + _AT_ONCE]
+            keys = {snapshot.name: self._job.keys.of(snapshot.name) for snapshot in chunk}
+            unread = {name: error for name, key in keys.items() if (error := self._log.read_error(key))}
             before = [
-                self._stored(self._log.record(self._job.keys.of(snapshot.name)), snapshot.name)
-                for snapshot in chunk
+                failed_group(FollowedGroup(name), unread[name])
+                if name in unread
+                else self._log.group(key, name)
+                for name, key in keys.items()
             ]
             found = await self._context.loop.together(
-                self._follow(self._positioned(old, snapshot), old, with_target, translator)
+                self._follow(
+                    old if old.group in unread else self._positioned(old, snapshot),
+                    old,
+                    with_target,
+                    translator,
+                )
                 for snapshot, with_target, old in zip(
                     chunk, await self._with_present(chunk), before, strict=True
                 )
             )
-            await self._save(found, before)
+            await self._save(found, before)  # leaves out unread groups, which are unchanged
             done += found
         return done
 
@@ -355,6 +356,8 @@ class GroupFollower:
         if self._job.is_two_way(place.topic):
             copy = self._job.naming.copy_of(place)
             return PositionMove(place, offset, copy, -1, skipped=FollowReason.TWO_WAY)
+        if self._log.lane_error(LaneKey(self._job.state, place)) is not None:
+            return PositionMove(place, offset, place, -1, skipped=FollowReason.FAILED)
         move = translator.move(place, offset)
         if move.precision == Precision.BEFORE and move.becomes:
             start = self._lanes[LaneKey(self._job.state, place)].ledger.start
@@ -384,14 +387,6 @@ class GroupFollower:
             if not group.is_same(old)
         ]
         await self._log.save(entries, now_ms)
-
-
-def failed_group(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
-    """Return the group marked as not synchronised because of an error."""
-    reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
-    if group.kind == SHARE and reason is FollowReason.FAILED and isinstance(error, Refused):
-        reason = FollowReason.SHARE_GROUP
-    return replace(group, reason=reason, detail=reason_of(error))
 
 
 def untranslated_reason(move: PositionMove) -> FollowReason:

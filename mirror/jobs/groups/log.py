@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from mirror.client.cluster import Cluster
-from mirror.errors import CorruptData
-from mirror.jobs.groups.record import read_any_group
+from mirror.errors import CorruptData, HeadraceError
+from mirror.jobs.groups.record import FollowedGroup, read_any_group, read_group
 from mirror.lane.progress import main_key
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
@@ -33,9 +33,18 @@ class GroupLog(ProgressLog):
         """Return the cached records of all lanes that share a progress partition with this lane."""
         return self._stored.records_of(main_key(key))
 
-    def record(self, key: bytes) -> bytes | None:
-        """Return the record of a consumer group as of the last read of the topic."""
-        return self._stored.records_of(key).get(key)
+    def lane_error(self, key: LaneKey) -> HeadraceError | None:
+        """Return why the records of a lane are unknown, or None. See `read_error`."""
+        return self.read_error(main_key(key))
+
+    def group(self, key: bytes, name: str) -> FollowedGroup:
+        """Return the state of a consumer group as of the last read of the topic; a new state if it is missing
+        or damaged. Raises NewerFormat."""
+        value = self._stored.records_of(key).get(key)
+        if value is not None:
+            with suppress(CorruptData):
+                return read_group(value)
+        return FollowedGroup(name)
 
     @property
     def keys(self) -> int:

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from mirror.errors import CorruptData, NewerFormat
+from mirror.errors import CorruptData, HeadraceError, NewerFormat, NotAuthorized, Refused
 from mirror.jobs.groups.decision import FollowReason, SyncedPosition
 from mirror.jobs.groups.lead import Lead, PendingCommit, Side
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.reasons import reason_of
 from mirror.model.topics import TopicPartition
 from mirror.protocol.control.groups import SHARE
 
@@ -81,6 +82,14 @@ class FollowedGroup:
     def is_same(self, other: FollowedGroup) -> bool:
         """Return whether both states of a group are equal, apart from `changed_ms`."""
         return replace(self, changed_ms=0) == replace(other, changed_ms=0)
+
+
+def failed_group(group: FollowedGroup, error: HeadraceError) -> FollowedGroup:
+    """Return the group marked as not synchronised because of an error."""
+    reason = FollowReason.NO_RIGHTS if isinstance(error, NotAuthorized) else FollowReason.FAILED
+    if group.kind == SHARE and reason is FollowReason.FAILED and isinstance(error, Refused):
+        reason = FollowReason.SHARE_GROUP
+    return replace(group, reason=reason, detail=reason_of(error))
 
 
 class GroupKeys(NamedTuple):

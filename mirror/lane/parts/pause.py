@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from mirror.model.bounds import integer
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.reasons import reason_at
+
+_GREATEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,15 @@ class Pause:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Pause:
-        """Restore a pause from its stored form. The next retry is due immediately, as after a restart."""
-        since_ms, attempt = int(document["since_ms"]), int(document["attempt"])
-        return cls(str(document["reason"]), since_ms, attempt, 0, offset=document.get("offset"))
+        """Restore a pause from its stored form. The next retry is due immediately, as after a restart.
+
+        Raises InvalidRequest for an invalid value, KeyError for a missing one.
+        """
+        since_ms, attempt = (integer(name, document[name], 0, _GREATEST) for name in ("since_ms", "attempt"))
+        offset = document.get("offset")
+        if offset is not None:
+            integer("offset", offset, -1, _GREATEST)
+        return cls(str(document["reason"]), since_ms, attempt, 0, offset=offset)
 
 
 def pause_again(

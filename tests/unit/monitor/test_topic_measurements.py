@@ -9,20 +9,24 @@ from dataclasses import replace
 
 import fastavro
 import pytest
+from structlog.testing import capture_logs
 
 from mirror.adapters.settings import KafkaCluster
-from mirror.errors import NotAuthorized, TopicMissing
+from mirror.errors import NotAuthorized, TopicMissing, Unreachable
 from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema, row_of
 from monitor.adapters.topic_measurements import TopicMeasurements
+from monitor.burn.pieces import TimeRangePiece
 from monitor.latency import Source
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.cluster import FakeCluster, running
 from tests.fakes.broker.faults import Code
+from tests.fakes.broker.topics import NOBODY
 from tests.fakes.clock import ManualClock
 
-LIST_OFFSETS, NO_RIGHTS = 2, 29
+FETCH = 1
+LIST_OFFSETS, NO_RIGHTS, NOT_LEADER = 2, 29, 6
 SOURCE = Source("shop", "east")
 SCHEMA = fastavro.parse_schema(avro_schema(MirrorMetric))
 ROW = MirrorMetric(0, 1_000, "i", "t-0", "shop", "east", "t", 0, 10, 1, 2, 2, 0, 0, (0,) * LATENCY_BUCKETS)
@@ -131,6 +135,77 @@ def test_rows_that_were_deleted_before_they_were_read_are_skipped(
         cluster.log("m", 0).delete_before(3)
     clock.advance(2)
     assert records(reader) == 20
+
+
+def lead(cluster: FakeCluster, number: int, leader: int) -> None:
+    with cluster.lock:
+        cluster.move_leader("m", number, leader)
+        cluster.server.changed()
+
+
+def test_available_partitions_are_read_beside_an_offline_one(
+    cluster: FakeCluster, reader: TopicMeasurements, clock: ManualClock
+) -> None:
+    write(cluster, rows(clock, 1))
+    write(cluster, rows(clock, 2), 1)
+    with capture_logs() as logs:
+        lead(cluster, 1, NOBODY)
+        assert records(reader) == 10
+        for number in range(3):
+            write(cluster, rows(clock, 1))
+            clock.advance(2)
+            assert records(reader) == 20 + 10 * number
+        assert reader.past(TimeRangePiece(clock.now_ms() - 60_000, clock.now_ms()), [100])
+        lead(cluster, 1, 1)
+        clock.advance(2)
+        assert [records(reader), records(reader)] == [60] * 2
+    assert [(log["event"], log["topic"], log["partitions"]) for log in logs] == [
+        ("unavailable partitions skipped", "m", "1")
+    ]
+
+
+def test_a_partition_that_was_offline_is_continued_without_losing_or_repeating_a_row(
+    cluster: FakeCluster, reader: TopicMeasurements, clock: ManualClock
+) -> None:
+    for number in range(2):
+        write(cluster, rows(clock, 1), number)
+    assert records(reader) == 20
+    write(cluster, rows(clock, 4), 1)
+    lead(cluster, 1, NOBODY)
+    clock.advance(2)
+    assert records(reader) == 20
+    lead(cluster, 1, 1)
+    write(cluster, rows(clock, 1), 1)
+    for _ in range(2):
+        clock.advance(2)
+        assert records(reader) == 70
+
+
+def test_a_partition_that_cannot_be_fetched_does_not_hide_the_others(
+    cluster: FakeCluster, clock: ManualClock
+) -> None:
+    write(cluster, rows(clock, 1))
+    write(cluster, rows(clock, 2), 1)
+    settings = KafkaCluster(bootstrap_servers=cluster.address)
+    with closing(TopicMeasurements(settings, "m", clock, 1.0)) as reader:
+        with cluster.lock:
+            cluster.faults.plant(FETCH, Code(NOT_LEADER, "m", 0), times=None)
+        assert records(reader) == 20
+        with cluster.lock:
+            cluster.faults.clear()
+        clock.advance(2)
+        assert records(reader) == 30
+
+
+def test_a_topic_without_any_leader_names_a_partition(cluster: FakeCluster, clock: ManualClock) -> None:
+    for number in range(2):
+        lead(cluster, number, NOBODY)
+    settings = KafkaCluster(bootstrap_servers=cluster.address)
+    with (
+        closing(TopicMeasurements(settings, "m", clock, 1.0)) as reader,
+        pytest.raises(Unreachable, match=r"offsets of m-0 of .* has no leader: start a broker"),
+    ):
+        records(reader)
 
 
 def test_a_missing_right_is_named(cluster: FakeCluster, reader: TopicMeasurements) -> None:

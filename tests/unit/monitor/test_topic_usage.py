@@ -11,7 +11,7 @@ import fastavro
 import pytest
 
 from mirror.adapters.settings import KafkaCluster
-from mirror.errors import AnswerTooLarge, TopicMissing
+from mirror.errors import AnswerTooLarge, TopicMissing, Unreachable
 from mirror.model.latency import LATENCY_BUCKETS
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema, row_of
@@ -20,6 +20,7 @@ from monitor.usage_bill import DAY_MS
 from pinot.time_range import TimeRange
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.cluster import FakeCluster, running
+from tests.fakes.broker.topics import NOBODY
 
 DAY = 20_000
 NOW_MS = DAY * DAY_MS + 5_000_000
@@ -107,6 +108,21 @@ def test_earlier_days_are_dropped_before_an_answer_is_too_large(cluster: FakeClu
     with pytest.raises(AnswerTooLarge):
         read.sums(days(DAY - 1))
     assert len(read.sums(days(DAY))) == 2
+
+
+def test_sums_without_an_offline_partition_are_refused(cluster: FakeCluster) -> None:
+    read = TopicUsage(KafkaCluster(bootstrap_servers=cluster.address), "m", patience_seconds=1.0)
+    write(cluster, ROW)
+    write(cluster, ROW, number=1)
+    with cluster.lock:
+        cluster.move_leader("m", 1, NOBODY)
+        cluster.server.changed()
+    with pytest.raises(Unreachable, match=r"offsets of m-1 of .* has no leader: start a broker"):
+        read.sums(days(DAY))
+    with cluster.lock:
+        cluster.move_leader("m", 1, 1)
+        cluster.server.changed()
+    assert [one.records for one in read.sums(days(DAY))] == [20]
 
 
 def test_a_topic_that_is_created_again_is_read_from_its_start(cluster: FakeCluster) -> None:

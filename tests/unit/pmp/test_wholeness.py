@@ -63,6 +63,25 @@ def test_pinot_has_caught_up_when_it_has_read_what_was_there_at_first() -> None:
     assert catching_up.problem().startswith("2000 records")
 
 
+def test_a_partition_whose_end_is_unavailable_is_named_and_checked_later() -> None:
+    topic, clock = Topic(), ManualClock()
+    topic.ends = {0: 10}
+    topic.read = {0: 9, 1: 5}
+    catching_up = CatchingUp(topic.progress(), clock)
+    assert catching_up.problem().startswith("1 record")
+    topic.read = {0: 10, 1: 5}
+    assert catching_up.problem() == ""
+    assert "partitions of its topic: 1" in catching_up.unknown
+    asked = topic.asked
+    assert (catching_up.problem(), topic.asked) == ("", asked)
+    topic.ends = {0: 50, 1: 7}
+    clock.advance(60)
+    assert catching_up.problem().startswith("2 records")
+    assert catching_up.unknown == ""
+    topic.read = {0: 10, 1: 7}
+    assert catching_up.problem() == ""
+
+
 def test_where_nobody_can_be_asked_it_is_not_known_and_asked_again_later() -> None:
     topic, clock = Topic(), ManualClock()
     topic.is_away = True

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -20,17 +21,21 @@ from mirror.jobs.groups.log import GroupLog
 from mirror.jobs.groups.record import FollowedGroup, GroupKeys, StoredGroups, read_groups
 from mirror.jobs.progress_logs import progress_log
 from mirror.jobs.translate_job import TranslateJob, apply_translation
+from mirror.lane.progress import main_key
 from mirror.model.datastreams.consumer_groups import FollowingGroups
 from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
+from mirror.replication.progress_topic import PARTITIONS
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker.contents import committed
 from tests.fakes.broker.faults import Code, Delay, Drop, HandledRequest, Run
 from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.broker.topics import NOBODY
 from tests.fakes.broker.virtual import VirtualSelector
 
 OFFSET_COMMIT, OFFSET_FETCH, LIST_GROUPS = 8, 9, 16
@@ -523,3 +528,63 @@ def test_a_failover_at_any_moment_skips_nothing(new_fakes: Callable[..., Mirrore
         if following.group().positions[TopicPartition("t", 0)].is_exact:
             assert [offset for offset in read if offset < position] == []
     following.context.close()
+
+
+def progress_partition(key: bytes) -> int:
+    return crc32(key) % PARTITIONS
+
+
+def take_offline(following: Following, number: int, leader: int = NOBODY) -> None:
+    target = following.fakes.target
+    target.move_leader(following.log.topic, number, leader)
+    target.server.changed()
+
+
+def test_groups_follow_beside_an_offline_partition_of_the_progress_topic(following: Following) -> None:
+    taken = {progress_partition(main_key(LaneKey(STATE, TopicPartition("t", 0))))}
+    taken |= {progress_partition(KEYS.of("billing"))}
+    offline = next(number for number in range(PARTITIONS) if number not in taken)
+    following.at_source(12)
+    take_offline(following, offline)
+    assert following.round().groups == 1
+    assert following.at_target() == 17
+    take_offline(following, offline, 1)
+    assert following.stored().round_ms is None, "positions in the offline partition may be older"
+    following.round()
+    assert following.stored().round_ms is not None
+
+
+@pytest.mark.parametrize("of_lane", [True, False])
+def test_only_positions_that_are_unknown_wait_for_an_offline_partition(
+    following: Following, of_lane: bool
+) -> None:
+    lane = main_key(LaneKey(STATE, TopicPartition("t", 0)))
+    offline = progress_partition(lane if of_lane else KEYS.of("billing"))
+    other = next(
+        name
+        for name in map(str, range(100))
+        if progress_partition(KEYS.of(name)) not in (offline, progress_partition(lane))
+    )
+    following.job = replace(following.job, groups=FollowingGroups(include=f"billing|{other}"))
+    following.follower = GroupFollower(following.context, following.job, following.log)
+    for name in ("billing", other):
+        following.at_source(12, name)
+    take_offline(following, offline)
+    report = following.round()
+    assert report.hindered["billing"] is R.FAILED
+    assert following.at_target() is None
+    assert (other in report.hindered) is of_lane
+    assert following.at_target(other) == (None if of_lane else 17)
+    take_offline(following, offline, 1)
+    following.round()
+    assert following.at_target() == following.at_target(other) == 17
+    assert following.group().positions[TopicPartition("t", 0)].reason is R.NEW
+
+
+def test_a_translation_without_the_source_names_the_offline_partition(following: Following) -> None:
+    following.at_source(12)
+    following.round()
+    take_offline(following, 3)
+    job = TranslateJob(STATE, SOURCE, DESTINATION, "billing")
+    with pytest.raises(Unreachable, match=r"-3 of destination: the partition has no leader: start a broker"):
+        following.context.run(plan_without_source(following.context, job))

@@ -21,6 +21,7 @@ from mirror.jobs.audits.lanes import AuditedLanes, AuditOptions, LaneAuditReport
 from mirror.jobs.partition_verdict import StoredCopy
 from mirror.jobs.verify_job import VerifyJob, audit_partition
 from mirror.lane.offset_map import OffsetMap
+from mirror.lane.progress import main_key
 from mirror.model.audit_window import AuditWindow
 from mirror.model.datastreams.audit_mode import AuditMode
 from mirror.model.datastreams.lanes import LaneKey
@@ -33,6 +34,7 @@ from tests.builders import DESTINATION, SOURCE
 from tests.fakes.broker.contents import committed
 from tests.fakes.broker.faults import Delay, Drop
 from tests.fakes.broker.mirrored import MirroredFakes
+from tests.fakes.broker.topics import NOBODY
 
 JOB = VerifyJob(SOURCE, DESTINATION, TopicSelection("t"), state="g-t", allows_expired=True)
 PLACE = TopicPartition("t", 0)
@@ -201,7 +203,7 @@ def test_rows_of_a_run_that_was_not_stored_are_replaced(
         raise Unreachable("killed before the state was stored")
 
     with monkeypatch.context() as patch:
-        patch.setattr(AuditLog, "save", killed)
+        patch.setattr(AuditLog, "save_states", killed)
         with pytest.raises(Unreachable):
             audited.audit()
     assert audited.total("count") == 10
@@ -499,3 +501,40 @@ def test_a_loss_of_an_unchanged_lane_is_found(audited: Audited, mode: AuditMode)
     audited.fakes.target.log("t").truncate(3)
     report = audited.audit(mode)
     assert [(one.verdict, one.records) for one in report.faults] == [(Verdict.MISSING, 2)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_lanes_are_audited_beside_one_whose_progress_is_in_an_offline_partition(
+    fakes: MirroredFakes, mode: AuditMode
+) -> None:
+    fakes.make_topic("t", 6)
+    fakes.target.create_topic(ROWS, 2)
+    places = [TopicPartition("t", number) for number in range(6)]
+    lanes = AuditedLanes(DatastreamName("t"), JOB, mode, places)
+    for place in places:
+        fakes.write("t", 0, 10, place.partition)
+    fakes.start("t", 6)
+    for place in places:
+        fakes.run_to("t", 10, place.partition)
+    fakes.run(5)  # until every checkpoint is stored
+    auditor = Auditor(fakes.context, AuditOptions("one", DESTINATION, ROWS, WINDOW_MS, 0, 10**9))
+    log = fakes.context.progress(DESTINATION)
+    partition_of = {place: log.partition_of(main_key(LaneKey(GroupName("g-t"), place))) for place in places}
+    offline = partition_of[PLACE]
+
+    def audited() -> tuple[set[TopicPartition], set[str]]:
+        """Audit until there is no more; return the lanes with a watermark, and the problems of the others."""
+        while fakes.context.run(auditor.run_once(lanes)):
+            pass
+        reports = auditor.reports[lanes.name]
+        done = {place for place, report in reports.items() if report.through_ms is not None}
+        return done, {report.problem for place, report in reports.items() if place not in done}
+
+    fakes.target.move_leader(log.topic, offline, NOBODY)
+    fakes.target.server.changed()
+    done, problems = audited()
+    assert done == {place for place in places if partition_of[place] != offline} != set()
+    assert all(f"{log.topic}-{offline} of " in problem for problem in problems)
+    fakes.target.move_leader(log.topic, offline, 1)
+    fakes.target.server.changed()
+    assert audited() == (set(places), set())

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.errors import CorruptData, NewerFormat
+from mirror.errors import CorruptData, InvalidRequest, NewerFormat
 from mirror.lane.parts.pause import Pause, ProbeRule, pause_again
 from mirror.lane.progress import main_key
-from mirror.lane.progress_decoder import is_outdated, read_progress
+from mirror.lane.progress_decoder import is_outdated, read_progress, written_at
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
@@ -29,6 +29,7 @@ GOOD: dict[str, object] = {
     "target_id": "",
     "clean": True,
 }
+PAUSE: dict[str, object] = {"reason": "full", "since_ms": 5, "attempt": 2}
 
 
 def stored(**fields: object) -> dict[bytes, bytes]:
@@ -73,6 +74,20 @@ def test_a_later_format_is_refused_with_advice() -> None:
         GOOD | {"gaps": 3},
         GOOD | {"owner": "x"},
         GOOD | {"owner": [1]},
+        GOOD | {"owner": "12"},
+        GOOD | {"owner": [1, "2"]},
+        GOOD | {"pause": 3},
+        GOOD | {"pause": {"reason": "full"}},
+        GOOD | {"pause": PAUSE | {"since_ms": "now"}},
+        GOOD | {"pause": PAUSE | {"attempt": 1.5}},
+        GOOD | {"pause": PAUSE | {"offset": "7"}},
+        GOOD | {"pause": PAUSE | {"offset": [7]}},
+        GOOD | {"pause": PAUSE | {"offset": True}},
+        GOOD | {"pause": PAUSE | {"offset": 2**63}},
+        GOOD | {"ledger": {"start": 0, "counts": {"mirrored": -5, "filtered": 5}}},
+        GOOD | {"ledger": {"start": -5, "counts": {"mirrored": 5}}},
+        GOOD | {"ledger": {"start": "0", "counts": {}}},
+        GOOD | {"ledger": {"start": 0, "counts": {}, "left_out": [[0, 1, "1"]]}},
         GOOD | {"map": {"first": 0, "sealed": 0, "runs": [[2**70, 0, 1]]}},
         GOOD | {"map": {"first": 0, "sealed": 0, "runs": [[1]]}},
         {"next_offset": 5, "ledger": {"start": 0, "counts": {"mirrored": 4}}, "map": {}},
@@ -127,6 +142,25 @@ def test_a_restart_probes_at_once_and_keeps_the_count() -> None:
     assert again.text == pause.text == "full (source offset 7)"
     assert again.delay_ms == 0
     assert (again.reason, again.since_ms, again.attempt) == ("full", 0, 2)
+
+
+@pytest.mark.parametrize("offset", ["7", [7], {}, 7.0, True, -2, 2**63])
+def test_a_pause_whose_offset_is_no_offset_is_refused(offset: object) -> None:
+    with pytest.raises(InvalidRequest, match="offset"):
+        Pause.from_json(PAUSE | {"offset": offset})
+
+
+@pytest.mark.parametrize("offset", [{}, {"offset": None}, {"offset": 7}, {"offset": -1}])
+def test_a_stored_pause_is_read_with_its_offset(offset: dict[str, object]) -> None:
+    progress = read_progress(KEY, stored(**GOOD, pause=PAUSE | offset))
+    assert progress is not None
+    assert progress.pause is not None
+    assert Pause.from_json(progress.pause).offset == offset.get("offset")
+
+
+@pytest.mark.parametrize("value", [b'{"written_ms":Infinity,"next_offset":3}', b'{"next_offset":-Infinity}'])
+def test_a_record_without_a_write_time_is_the_oldest(value: bytes) -> None:
+    assert written_at(value) == (-1, -1)
 
 
 def owned(*owner: object) -> bytes:
