@@ -16,13 +16,12 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from mirror.errors import CorruptData
-from mirror.model.bounds import integer
+from mirror.model.bounds import LARGEST_OFFSET, integer
 from mirror.protocol.batches.holes import OffsetHole
 from mirror.protocol.batches.reframe import Run
 
 _MOST_STRETCHES: Final = 32
 """Maximum number of stored ranges of skipped records. Above it, neighbouring ranges are joined."""
-_GREATEST: Final = 2**63 - 1
 
 
 class OffsetClass(IntEnum):
@@ -175,23 +174,19 @@ class Ledger:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], next_offset: int) -> Ledger:
-        """Restore a ledger from its stored form. Raises CorruptData if the counts do not add up,
-        InvalidRequest for an invalid number, KeyError for a missing one."""
-        ledger = cls(integer("start", document["start"], 0, _GREATEST))
+        """Restore a ledger from its stored form. Raises CorruptData, InvalidRequest, KeyError."""
+        ledger = cls(integer("start", document["start"], 0, LARGEST_OFFSET))
         for name, count in document["counts"].items():
-            ledger.counts[OffsetClass[name.upper()]] = integer(name, count, 0, _GREATEST)
+            ledger.counts[OffsetClass[name.upper()]] = integer(name, count, 0, LARGEST_OFFSET)
         ledger.next = next_offset
         if not ledger.is_balanced:
             raise CorruptData(f"the counts of a stored ledger do not add up: {document} up to {next_offset}")
-        count = ledger.total(OffsetClass.FILTERED) + ledger.total(OffsetClass.DEAD_LETTERED)
         if "left_out" in document:
-            stretches = [
-                LeftOutStretch(*(integer("left_out", number, 0, _GREATEST) for number in stretch))
-                for stretch in document["left_out"]
-            ]
-            ledger.left_out = [stretch for stretch in stretches if stretch.records > 0]
-        elif count:  # stored by a version without ranges: the skipped records may be anywhere
-            ledger.left_out = [LeftOutStretch(ledger.start, ledger.next, count)]
+            for first, end, records in document["left_out"]:
+                numbers = (integer("left_out", number, 0, LARGEST_OFFSET) for number in (first, end, records))
+                ledger.left_out += [LeftOutStretch(*numbers)] if records else []
+        elif count := ledger.total(OffsetClass.FILTERED) + ledger.total(OffsetClass.DEAD_LETTERED):
+            ledger.left_out = [LeftOutStretch(ledger.start, ledger.next, count)]  # stored without ranges
         return ledger
 
 

@@ -11,10 +11,10 @@ from mirror.lane.ledger import Ledger
 from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap
 from mirror.lane.parts.pause import Pause
 from mirror.lane.progress import FORMAT, LaneProgress, Owner, SourceIdentity, chunk_key, main_key
+from mirror.model.bounds import LARGEST_OFFSET
 from mirror.model.datastreams.lanes import LaneKey
 
 _OWNER: Final = b'"owner":['
-_GREATEST: Final = 2**63 - 1
 _TOPIC_ID_BYTES: Final = 16
 _DAMAGE: Final = (
     InvalidRequest,
@@ -125,7 +125,7 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
 
 def _number(document: Mapping[str, Any], name: str, default: int | None = None, *, least: int = 0) -> int:
     value = document[name] if default is None else document.get(name, default)
-    if type(value) is not int or not least <= value <= _GREATEST:
+    if type(value) is not int or not least <= value <= LARGEST_OFFSET:
         raise ValueError(f"invalid value of {name}: {value!r:.100}")
     return value
 

@@ -29,7 +29,8 @@ LARGEST_MS: Final = 10**15
 """Largest timestamp or duration in milliseconds; as a timestamp, it lies in the year 33658."""
 
 LARGEST_PARTITION: Final = 2**31 - 1
-"""Largest partition number in Kafka's protocol."""
+LARGEST_OFFSET: Final = 2**63 - 1
+"""Largest partition number and largest offset in Kafka's protocol."""
 
 REACH_SECONDS: Final = 5.0
 """Maximum seconds for which a command waits for the first response of a server, be it a broker, a ZooKeeper

@@ -26,7 +26,7 @@ from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import InvalidRequest, RefusedFields
 from mirror.instance.loads.assessments import Assessment
-from mirror.model.bounds import shown
+from mirror.model.bounds import LARGEST_OFFSET, shown
 from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective, check_name
@@ -42,7 +42,7 @@ from mirror.model.datastreams.objectives import (
 from mirror.model.datastreams.options import DatastreamOption, options_of
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
-from mirror.model.datastreams.start_positions import LARGEST_OFFSET, positions_of_document
+from mirror.model.datastreams.start_positions import positions_of_document
 from mirror.model.datastreams.starts import WORDS, Start, read_start
 from mirror.model.datastreams.typed_keys import free_metadata, given_values, typed_document
 from mirror.model.documents import pointer_to

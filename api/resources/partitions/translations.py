@@ -213,7 +213,6 @@ class FollowedGroups(AnswerModel):
     groups: list[FollowedGroupAnswer]
 
 
-LARGEST_OFFSET: Final = 2**63 - 1
 LONGEST_GROUP: Final = 8_191
 """Number of characters that always fit into the 32,767 bytes of a string in Kafka's protocol."""
 
@@ -334,7 +333,7 @@ async def translation(
         str, Query(pattern=f"^{LEGAL_TOPIC}$", description="source topic; for to-source, destination topic")
     ],
     partition: Annotated[int, Query(ge=0, le=bounds.LARGEST_PARTITION, description="partition number")],
-    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="next offset to read")],
+    offset: Annotated[int, Query(ge=0, le=bounds.LARGEST_OFFSET, description="next offset to read")],
     translations: TranslationDep,
 ) -> OffsetTranslation:
     """Translate one offset to the other cluster, with the last stored progress of its partition.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from mirror.model.bounds import integer
+from mirror.model.bounds import LARGEST_OFFSET, integer
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.reasons import reason_at
-
-_GREATEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +64,12 @@ class Pause:
 
         Raises InvalidRequest for an invalid value, KeyError for a missing one.
         """
-        since_ms, attempt = (integer(name, document[name], 0, _GREATEST) for name in ("since_ms", "attempt"))
+        since_ms, attempt = (
+            integer(name, document[name], 0, LARGEST_OFFSET) for name in ("since_ms", "attempt")
+        )
         offset = document.get("offset")
         if offset is not None:
-            integer("offset", offset, -1, _GREATEST)
+            integer("offset", offset, -1, LARGEST_OFFSET)
         return cls(str(document["reason"]), since_ms, attempt, 0, offset=offset)
 
 

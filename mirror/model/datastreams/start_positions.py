@@ -18,7 +18,6 @@ START_POSITIONS: Final = "headrace-start-positions"
 Brooklin's own key for start offsets, which imported definitions may contain, has no effect.
 """
 EVERY_TOPIC: Final = "*"
-LARGEST_OFFSET: Final = 2**63 - 1
 _ADVICE: Final = 'write {"topic": {"partition": offset}}, with * for every topic'
 _LONGEST: Final = 100_000
 
@@ -88,7 +87,7 @@ def _offsets(label: str, value: object) -> Mapping[int, int]:
     for number, offset in bounds.mapping(label, value).items():
         partition = bounds.digits(f"a partition of {label}", str(number), 0, bounds.LARGEST_PARTITION)
         read = bounds.digits if isinstance(offset, str) else bounds.integer
-        found[partition] = read(label, offset, 0, LARGEST_OFFSET)
+        found[partition] = read(label, offset, 0, bounds.LARGEST_OFFSET)
     return found
 
 

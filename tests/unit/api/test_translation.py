@@ -10,10 +10,11 @@ from httpx import Response
 
 from api.fleet.reads import AGE
 from api.http.slow_calls import MOST_AT_ONCE
-from api.resources.partitions.translations import LARGEST_OFFSET, LONGEST_GROUP
+from api.resources.partitions.translations import LONGEST_GROUP
 from mirror.errors import HeadraceError, NotAuthorized, NothingStored, TimedOut, Unreachable
 from mirror.jobs.translate_job import AHEAD, GONE, NOT_MIRRORED, NOTHING_YET, UNCHANGED
 from mirror.lane.ledger import OffsetClass
+from mirror.model.bounds import LARGEST_OFFSET
 from mirror.model.topics import TopicPartition
 from tests.builders import a_key, a_progress
 from tests.fakes.site import Site
