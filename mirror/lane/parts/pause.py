@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mirror.model.bounds import LARGEST_OFFSET, integer
+from mirror.model.bounds import LARGEST_MS, LARGEST_OFFSET, integer
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.reasons import reason_at
 
@@ -64,9 +64,8 @@ class Pause:
 
         Raises InvalidRequest for an invalid value, KeyError for a missing one.
         """
-        since_ms, attempt = (
-            integer(name, document[name], 0, LARGEST_OFFSET) for name in ("since_ms", "attempt")
-        )
+        since_ms = integer("since_ms", document["since_ms"], 0, LARGEST_MS)
+        attempt = integer("attempt", document["attempt"], 0, LARGEST_OFFSET)
         offset = document.get("offset")
         if offset is not None:
             integer("offset", offset, -1, LARGEST_OFFSET)
