@@ -133,18 +133,19 @@ class TopicClient:
     def append(self, records: Sequence[Record], codec: Codec = Codec.LZ4) -> None:
         """Write records, and wait until all replicas have them.
 
-        See `partitioned_batches` for the partition of a record. After an error, a part of the records may
-        have been written. Raises TopicMissing, Unreachable, TimedOut, NotAuthorized, Refused.
+        See `partitioned_batches` for the partition of a record. A partition that cannot be written does not
+        prevent writes to others. After an error, a part of the records may have been written. Raises
+        TopicMissing, Unreachable, TimedOut, NotAuthorized, Refused.
         """
         waiting: list[tuple[TopicPartition, bytearray]] = []
 
         async def write(cluster: Cluster) -> None:
             if not waiting:
-                batches = partitioned_batches(records, await self.partitions(cluster))
+                places = await self.partitions(cluster)
+                available = [place for place in places if cluster.leader(place) is not None]
+                batches = partitioned_batches(records, places, available)
                 waiting.extend((place, write_batch(batch, codec)) for place, batch in batches)
-            while waiting:  # written batches are not written again after a transient error
-                await write_patiently(cluster, *waiting[-1])
-                waiting.pop()
+            await _write_each(cluster, waiting)
 
         if records:
             self.ask("cannot write to", write)
@@ -189,6 +190,29 @@ class TopicClient:
                 offset=offset,
                 reason=str(error) or type(error).__name__,
             )
+
+
+async def _write_each(cluster: Cluster, waiting: list[tuple[TopicPartition, bytearray]]) -> None:
+    """Write the batches, and remove written ones from the list, so that a further call does not write them
+    again.
+
+    Raises the error of a partition that cannot be written, after the attempts to write to all others.
+    """
+    failed: dict[TopicPartition, HeadraceError] = {}
+    left, waiting[:] = list(waiting), []
+    while left:
+        place, batch = left.pop()
+        try:
+            if place not in failed:
+                await write_patiently(cluster, place, batch, seconds=0 if failed else None)
+                continue
+        except HeadraceError as error:
+            if not error.retriable:
+                raise
+            failed[place] = error
+        waiting.append((place, batch))
+    for failure in failed.values():
+        raise failure
 
 
 async def create_missing(cluster: Cluster, wanted: TopicDescription) -> None:

@@ -29,19 +29,22 @@ def sized_batches(records: Iterable[Record], largest: int = BATCH_BYTES) -> Iter
 
 
 def partitioned_batches(
-    records: Sequence[Record], places: Sequence[TopicPartition]
+    records: Sequence[Record], places: Sequence[TopicPartition], available: Sequence[TopicPartition] = ()
 ) -> Iterator[tuple[TopicPartition, list[Record]]]:
     """Assign records to partitions, and yield the batches of each partition.
 
-    The CRC-32 of the key determines the partition of a record, as in librdkafka. Records without a key are
-    distributed evenly.
+    `places`: all partitions of the topic. The CRC-32 of the key determines the partition of a record, as in
+    librdkafka. Records without a key are distributed evenly over the available partitions; over all if none
+    is available.
     """
     by_place: defaultdict[TopicPartition, list[Record]] = defaultdict(list)
+    keyless = available or places
     for number, record in enumerate(records):
-        index = (
-            number * len(places) // len(records) if record.key is None else crc32(record.key) % len(places)
-        )
-        by_place[places[index]].append(record)
+        if record.key is None:
+            place = keyless[number * len(keyless) // len(records)]
+        else:
+            place = places[crc32(record.key) % len(places)]
+        by_place[place].append(record)
     for place, part in by_place.items():
         for batch in sized_batches(part):
             yield place, batch
