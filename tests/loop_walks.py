@@ -22,6 +22,7 @@ import pandas as pd
 from api.resources.lanes import LanesNow
 from api.resources.movement import FleetMovements
 from assigner.planner import LoadPlanner
+from mirror.adapters.kafka import topic_client
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.stores.measured_load import InstanceMeasurements, MeasuredLoads
@@ -113,6 +114,7 @@ def _pinot_response(*rows: Sequence[Any]) -> bytes:
 def walk_of_breach() -> tuple[Visit, ...]:
     """Return everything that late records enter until a rebalance has moved a lane, in order."""
     tracer, quiet = Tracer(), set[Visit]()
+    topic_client._shared_loop.cache_clear()  # its thread can be traced only from its start
     with tracer.installed(), running(FakeCluster("metrics", 1)) as metrics:
         with metrics.lock:
             metrics.create_topic(_METRICS_TOPIC, 1)

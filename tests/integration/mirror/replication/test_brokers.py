@@ -63,13 +63,12 @@ def test_leaders_move_on_both_sides_while_records_flow(
         make(cluster, "moving", 3)
     engine = new_engine(source.address, target.address)
     engine.start("moving", PARTITIONS)
-    sent = 0
+    sent = 600
+    write(source.address, "moving", records(0, sent), acks="all", retries=1_000)
+    engine.run_until(lambda: all(lane.checkpoint for lane in engine.lanes.values()), "all lanes copy")
     for cluster, node in ((target, 0), (source, 1), (target, 2)):
         write(source.address, "moving", records(sent, 1_200), acks="all", retries=1_000)
         sent += 1_200
-        engine.run_until(
-            lambda: any(lane.checkpoint for lane in engine.lanes.values()), "the copy has started"
-        )
         victim = cluster.nodes[node]
         before = leaders(cluster, "moving")
         victim.kill()
