@@ -61,9 +61,10 @@ def bench_of(
 def reach(bench: EngineContext, *clusters: ClusterRef) -> None:
     """Wait until a broker of each cluster has responded at an address that it advertises.
 
-    Requests are retried for half a minute, because a broker may be restarting. A command calls this function
-    first, to fail at once if the address is wrong, the cluster is down, or this host cannot reach the
-    advertised listeners. Raises Unreachable, TimedOut, NotAuthorized, ConfigError.
+    A command calls this function first, to fail within `REACH_SECONDS` for each cluster if the address is
+    wrong, the cluster is down, or this host cannot reach the advertised listeners. Later requests are retried
+    for half a minute, because a broker may be restarting. Raises Unreachable, TimedOut, NotAuthorized,
+    ConfigError.
     """
     for cluster in map(bench.cluster, clusters):
         if cluster.connections.any_open(CONTROL) is None:
