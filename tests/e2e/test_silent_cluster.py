@@ -113,7 +113,7 @@ def test_two_principals_that_ask_about_a_frozen_cluster_hold_up_no_other_call(
                 for who in ("petra", "oscar")
                 for _ in range(CALLS_EACH)
             ]
-            answers = [office.ask("otto", *call).status_code for call in everyday]
-            assert answers == [200] * len(everyday)
+            answers = [office.ask("otto", *call) for call in everyday]
+            assert [one.text for one in answers if one.status_code != 200] == []
             assert {one.result().status_code for one in asked} <= {429, 503}
     office.close()

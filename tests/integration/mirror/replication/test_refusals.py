@@ -122,7 +122,9 @@ def test_a_dead_letter_topic_with_limits_of_its_own_is_named_with_the_setting_to
 
     def news() -> set[str]:
         reasons = [
-            one.reason for one in engine.paused() if f"topic {letters} would also reject" in one.reason
+            one.reason
+            for one in engine.paused()
+            if f"topic {letters} would reject the record too" in one.reason
         ]
         return {
             key for key, value in in_the_way.items() for one in reasons if f"{key}={value}" in one

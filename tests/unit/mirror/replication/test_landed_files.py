@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -306,8 +307,10 @@ def test_a_folder_that_may_not_be_written_is_said(landing: Landing) -> None:
 
 def opened(root: Path) -> list[str]:
     """Return the files below the folder that this process has open."""
-    links = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
-    targets = [os.readlink(link) for link in links if link.is_symlink()]
+    targets = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # closed since by another thread
+            targets.append(os.readlink(f"/proc/self/fd/{name}"))
     return [target for target in targets if target.startswith(str(root))]
 
 
