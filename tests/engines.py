@@ -232,7 +232,7 @@ def write(
     """
     dotted = {name.replace("_", "."): value for name, value in settings.items()}
     if per_batch:
-        dotted["linger.ms"] = 600_000  # a flush sends at once
+        dotted["linger.ms"] = 120_000  # a flush sends at once
     producer = _producer(address, tuple(sorted(dotted.items())))
     failures: list[KafkaError] = []
     for number, record in enumerate(records, start=1):
