@@ -27,7 +27,7 @@ from anyio import CapacityLimiter
 from fastapi import Response
 from pydantic import BaseModel
 
-from api.http.problems import json_text
+from api.http.problems import json_list, json_text
 from mirror.errors import Busy, TimedOut, TooOften, Unreachable
 from mirror.model.identifiers import ClusterRef
 
@@ -223,7 +223,7 @@ async def _end_of(other: ClusterInUse, seconds: float) -> None:
 
 
 Answer = BaseModel | Sequence[BaseModel]
-"""Response model, or a list of them."""
+"""One response model, or a list of response models."""
 
 
 def large_response(answer: Answer, response: Response) -> Response:
@@ -253,7 +253,7 @@ def json_of(answer: Answer) -> bytes:
 
 
 def _list_text(values: Sequence[BaseModel]) -> bytes:
-    return b"[" + b",".join(json_text(value.model_dump(mode="json")) for value in values) + b"]"
+    return json_list(value.model_dump(mode="json") for value in values)
 
 
 def _is_list_of_models(value: Any) -> bool:

@@ -16,7 +16,7 @@ from api.brooklin.diagnostics import DIAGNOSTICS, status_element
 from api.fleet.dependencies import CredentialsDep, ServicesDep, SlowCallsDep
 from api.fleet.questions import DIGEST, MOST_BYTES, PATH, SIGNATURE, FleetCredentials
 from api.http.middleware import received
-from api.http.problems import json_text
+from api.http.problems import json_list, json_text
 from api.resources.datastreams.dry_runs import DRY_RUN, told_dry_run
 from api.resources.lanes import GROUP, LANES, own_lanes
 from api.resources.movement import AUDITS, MOVEMENT, audits_document, own_topics, topics_document
@@ -76,8 +76,7 @@ class _Exchange:
 
     def answer(self, value: Any) -> Response:
         """Return the signed response to the query."""
-        # Element by element, so that other threads run in between.
-        body = b"[" + b",".join(map(json_text, value)) + b"]" if isinstance(value, list) else json_text(value)
+        body = json_list(value) if isinstance(value, list) else json_text(value)
         signature = self._credentials.answer_signature(self._me, self._nonce, body)
         return Response(body, headers={SIGNATURE: signature}, media_type="application/json")
 

@@ -32,6 +32,7 @@ def canary_alerts(
     monitor. A canary that was just started has no figures of its predecessor, so an alert continues until its
     end if it reports a loss, and until its condition can be observed if the canary is unavailable.
     """
+    # Copies, because alerts passed on unchanged count as inherited and are not sent to receivers again.
     known = {alert.key: replace(alert) for alert in firing if alert.kind in (CANARY_LOST, CANARY_UNAVAILABLE)}
     if states is None:
         yield from known.values()

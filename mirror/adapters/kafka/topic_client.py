@@ -193,24 +193,22 @@ class TopicClient:
 
 
 async def _write_each(cluster: Cluster, waiting: list[tuple[TopicPartition, bytearray]]) -> None:
-    """Write the batches, and remove written ones from the list, so that a further call does not write them
-    again.
+    """Write the batches. Written batches are removed from the list, so that a retry does not repeat them.
 
     Raises the error of a partition that cannot be written, after the attempts to write to all others.
     """
     failed: dict[TopicPartition, HeadraceError] = {}
-    left, waiting[:] = list(waiting), []
-    while left:
-        place, batch = left.pop()
+    for place, batch in reversed(waiting.copy()):
+        if place in failed:
+            continue
         try:
-            if place not in failed:
-                await write_patiently(cluster, place, batch, seconds=0 if failed else None)
-                continue
+            await write_patiently(cluster, place, batch, seconds=0 if failed else None)
         except HeadraceError as error:
             if not error.retriable:
                 raise
             failed[place] = error
-        waiting.append((place, batch))
+        else:
+            waiting.remove((place, batch))
     for failure in failed.values():
         raise failure
 
